@@ -1,0 +1,695 @@
+/* libinfer: run language models inside your program.
+ *
+ *
+ * OVERVIEW
+ *
+ * Open a model (infer_model_open), make a session of it (infer_session_create), give it text or tokens
+ * (infer_session_append_text, infer_session_append), and pull an answer token by token (infer_generate_next). Hosts that
+ * want logits step sessions themselves (infer_step), any number of them in one batch.
+ *
+ * HANDLES AND LIFETIMES
+ *
+ * Every handle is reference-counted: a function that makes one gives you one reference, infer_X_ref adds one, infer_X_release
+ * drops one (and accepts NULL). A handle holds references on what it uses, so the order of release does not matter.
+ * "Borrowed" results belong to the handle that gave them and live as long as it does. The host never frees library memory.
+ *
+ * THREADS
+ *
+ * Engines, models, files, tokenizers, templates and cancel flags may be used from any thread at once. A session is used by
+ * one thread at a time; different sessions may be used in parallel (steps on one engine queue in order). The library keeps no
+ * global state and no thread-local storage, prints nothing, installs no signal handler, reads neither environment, locale nor
+ * clock. A process may fork() while no thread is inside the library.
+ *
+ * ERRORS
+ *
+ * Functions that can fail return an infer_status: INFER_OK (0) or a negative code. They take an optional infer_error (may be
+ * NULL) that receives the code, a text in English, and the place: file, byte offset, key or tensor name. Outputs are written
+ * only on success, except a needed size where the function says so. A failed call leaves its objects as they were.
+ *
+ * STRUCTS
+ *
+ * Option and output structs begin with their size. Fill them by INFER_INIT(&x), which zeroes the struct and sets the size;
+ * zero means the documented default for every field. The library never reads or writes past that size; bytes of a newer,
+ * longer struct that this library does not know must be zero. Fields are only ever appended.
+ *
+ * STRINGS
+ *
+ * UTF-8 with a length in bytes; INFER_ZSTR as length means zero-terminated. Paths are bytes on POSIX, UTF-8 on Windows.
+ * Functions that write to a caller's buffer take its capacity and report the length that is needed; when the capacity is
+ * too small they return INFER_ERROR_BUFFER, write nothing else, and still report the needed length.
+ *
+ * EXACTNESS
+ *
+ * For one model file, KV type and numerics version, the logits of a position are one fixed array of bits: whatever the batch,
+ * the chunking of the prompt, the number of threads or the CPU's instruction set. See docs/numerics.md.
+ */
+#ifndef INFER_INFER_H
+#define INFER_INFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32) && defined(INFER_BUILDING_SHARED)
+#define INFER_API __declspec(dllexport)
+#elif defined(_WIN32) && !defined(INFER_STATIC)
+#define INFER_API __declspec(dllimport)
+#elif defined(__GNUC__)
+#define INFER_API __attribute__((visibility("default")))
+#else
+#define INFER_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define INFER_VERSION_MAJOR 0
+#define INFER_VERSION_MINOR 1
+#define INFER_VERSION_PATCH 0
+#define INFER_VERSION_STRING "0.1.0"
+#define INFER_ABI_VERSION 0
+
+/* Changes when, and only when, the bits of EXACT results change; see docs/numerics.md. */
+#define INFER_NUMERICS_VERSION 1
+
+/* A string length that means "zero-terminated". */
+#define INFER_ZSTR UINT64_MAX
+
+INFER_API const char *infer_version(void);           /* "0.1.0": of the library, not of this header */
+INFER_API int32_t infer_abi_version(void);           /* INFER_ABI_VERSION of the library */
+INFER_API int32_t infer_numerics_version(void);      /* INFER_NUMERICS_VERSION of the library */
+
+/* ---- Status and errors ------------------------------------------------------------------------------------------- */
+
+/* name, value, message. Families leave gaps for additions; values never change. */
+#define INFER_STATUS_LIST(X)                                                                                           \
+    X(INFER_OK, 0, "success")                                                                                          \
+    X(INFER_ERROR_ARGUMENT, -1, "invalid argument")                                                                    \
+    X(INFER_ERROR_STATE, -2, "call not allowed in this state")                                                         \
+    X(INFER_ERROR_NO_MEMORY, -3, "out of memory")                                                                      \
+    X(INFER_ERROR_LIMIT, -4, "a limit was exceeded")                                                                   \
+    X(INFER_ERROR_CANCELLED, -5, "cancelled")                                                                          \
+    X(INFER_ERROR_UNSUPPORTED, -6, "not supported")                                                                    \
+    X(INFER_ERROR_BUFFER, -7, "buffer too small")                                                                      \
+    X(INFER_ERROR_INTERNAL, -8, "internal error")                                                                      \
+    X(INFER_ERROR_HOST, -9, "a callback of the host failed")                                                           \
+    X(INFER_ERROR_IO, -20, "input/output error")                                                                       \
+    X(INFER_ERROR_NOT_FOUND, -21, "not found")                                                                         \
+    X(INFER_ERROR_FORMAT, -22, "malformed file")                                                                       \
+    X(INFER_ERROR_TRUNCATED, -23, "file ends early")                                                                   \
+    X(INFER_ERROR_CHANGED, -24, "file changed while in use")                                                           \
+    X(INFER_ERROR_ARCHITECTURE, -40, "unknown model architecture")                                                     \
+    X(INFER_ERROR_MISSING, -41, "required key or tensor is missing")                                                   \
+    X(INFER_ERROR_SHAPE, -42, "tensor has the wrong shape or type")                                                    \
+    X(INFER_ERROR_VALUE, -43, "value out of range")                                                                    \
+    X(INFER_ERROR_TOKEN, -60, "invalid token id")                                                                      \
+    X(INFER_ERROR_ENCODING, -61, "invalid UTF-8")                                                                      \
+    X(INFER_ERROR_SYNTAX, -62, "syntax error")                                                                         \
+    X(INFER_ERROR_TEMPLATE, -63, "template failed or raised an exception")                                             \
+    X(INFER_ERROR_CONTEXT_FULL, -80, "context is full")                                                                \
+    X(INFER_ERROR_NONFINITE, -81, "the model produced a value that is not finite")                                     \
+    X(INFER_ERROR_THREAD, -82, "a thread could not be started")
+
+#define INFER_STATUS_ENUM(name, value, message) name = value,
+enum { INFER_STATUS_LIST(INFER_STATUS_ENUM) };
+#undef INFER_STATUS_ENUM
+
+typedef int32_t infer_status;
+
+/* The message of a status; "unknown status" for others. Static. */
+INFER_API const char *infer_status_message(infer_status status);
+/* The name of a status, such as "INFER_ERROR_IO"; "unknown" for others. Static. */
+INFER_API const char *infer_status_name(infer_status status);
+
+typedef struct infer_error {
+    uint32_t size;    /* set by INFER_INIT */
+    int32_t code;     /* an infer_status */
+    uint64_t offset;  /* byte offset in the file or text, or UINT64_MAX */
+    char file[256];   /* file name or "" */
+    char name[128];   /* metadata key, tensor or option, or "" */
+    char text[512];   /* what happened, in English */
+} infer_error;
+
+/* Zeroes *x and sets its size. */
+#define INFER_INIT(x) infer_init((x), (uint32_t)sizeof *(x))
+INFER_API void infer_init(void *x, uint32_t size);
+
+/* ---- Handles ----------------------------------------------------------------------------------------------------- */
+
+typedef struct infer_engine infer_engine;       /* device, threads, KV memory, allocator, log */
+typedef struct infer_file infer_file;           /* a weights file as data: tensors and metadata */
+typedef struct infer_tokenizer infer_tokenizer; /* text <-> token ids */
+typedef struct infer_template infer_template;   /* a chat template: messages -> text */
+typedef struct infer_model infer_model;         /* weights, tokenizer, template: immutable */
+typedef struct infer_session infer_session;     /* one sequence and its computed state */
+typedef struct infer_cancel infer_cancel;       /* a flag that stops long calls */
+
+/* ---- Cancel flag ------------------------------------------------------------------------------------------------- */
+
+/* Makes a flag, unset. Long calls take one (or NULL) and return INFER_ERROR_CANCELLED soon after it is set. */
+INFER_API infer_status infer_cancel_create(infer_cancel **out, infer_error *err);
+INFER_API infer_cancel *infer_cancel_ref(infer_cancel *cancel);
+INFER_API void infer_cancel_release(infer_cancel *cancel);
+INFER_API void infer_cancel_set(infer_cancel *cancel);   /* from any thread, and from a signal handler */
+INFER_API void infer_cancel_clear(infer_cancel *cancel); /* makes it ready for use again */
+INFER_API int32_t infer_cancel_is_set(const infer_cancel *cancel);
+
+/* ---- Engine ------------------------------------------------------------------------------------------------------ */
+
+/* Memory functions of the host; both are required. They are called from any thread that is inside the library and from its
+ * pool threads. */
+typedef struct infer_allocator {
+    uint32_t size;
+    uint32_t reserved;
+    void *user;
+    void *(*alloc)(void *user, uint64_t bytes, uint64_t align); /* NULL: out of memory. align is a power of two */
+    void (*free)(void *user, void *block, uint64_t bytes, uint64_t align);
+} infer_allocator;
+
+enum { INFER_LOG_ERROR = 1, INFER_LOG_WARNING = 2, INFER_LOG_INFO = 3, INFER_LOG_DEBUG = 4 };
+
+/* Receives one line of text, without a newline. It must not call the library. */
+typedef void (*infer_log_fn)(void *user, int32_t level, const char *text, uint64_t text_len);
+
+/* CPU variants, least to most capable; a forced one is refused with INFER_ERROR_UNSUPPORTED when the machine or the build lacks it. */
+enum {
+    INFER_CPU_AUTO = 0,
+    INFER_CPU_SCALAR = 1,
+    INFER_CPU_AVX2 = 10, /* with FMA and F16C */
+    INFER_CPU_AVXVNNI = 11,
+    INFER_CPU_AVX512 = 12, /* F, BW, VL, DQ */
+    INFER_CPU_AVX512VNNI = 13,
+    INFER_CPU_NEON = 30,
+    INFER_CPU_DOTPROD = 31,
+    INFER_CPU_I8MM = 32
+};
+
+/* How matrix products treat activations. */
+enum {
+    INFER_NUMERICS_EXACT = 0,  /* the default: int8 activations against quantised weights, fixed order of every sum */
+    INFER_NUMERICS_PRECISE = 1 /* activations stay f32: equals dequantise-then-multiply; slower */
+};
+
+typedef struct infer_engine_options {
+    uint32_t size;
+    int32_t cpu;                       /* INFER_CPU_*; default: the best that runs here */
+    int32_t numerics;                  /* INFER_NUMERICS_* */
+    uint32_t threads;                  /* 0: the number of physical cores that this process may use; at most 256 */
+    uint64_t kv_budget;                /* bytes of KV memory over all sessions; 0: no limit */
+    const infer_allocator *allocator;  /* NULL: the C library's. Copied */
+    infer_log_fn log;                  /* NULL: no log */
+    void *log_user;
+    int32_t log_level;                 /* lines above it are not produced; 0: INFER_LOG_WARNING */
+    uint32_t reserved;
+} infer_engine_options;
+
+/* An engine owns the device (today: the CPU), its threads and the memory of computed state. options may be NULL.
+ * Errors: ARGUMENT, UNSUPPORTED (cpu), NO_MEMORY. Threads are started at the first step. */
+INFER_API infer_status infer_engine_create(const infer_engine_options *options, infer_engine **out, infer_error *err);
+INFER_API infer_engine *infer_engine_ref(infer_engine *engine);
+INFER_API void infer_engine_release(infer_engine *engine);
+
+typedef struct infer_engine_info {
+    uint32_t size;
+    int32_t cpu;        /* the INFER_CPU_* in use */
+    int32_t numerics;
+    uint32_t threads;
+    uint64_t kv_bytes;  /* KV memory in use now */
+    uint64_t kv_budget;
+} infer_engine_info;
+INFER_API infer_status infer_engine_get_info(infer_engine *engine, infer_engine_info *out, infer_error *err);
+/* "scalar", "avx2", ... of an INFER_CPU_*; NULL for unknown values. Static. */
+INFER_API const char *infer_cpu_name(int32_t cpu);
+/* The INFER_CPU_* of a name, or -1. */
+INFER_API int32_t infer_cpu_from_name(const char *name, uint64_t name_len);
+
+/* ---- Sources: where files come from --------------------------------------------------------------------------------- */
+
+/* One opened file, filled by a host's open callback. Either data (the whole file in memory, valid until release) or read. */
+typedef struct infer_stream {
+    uint32_t size;
+    uint32_t reserved;
+    uint64_t length;  /* of the file, bytes */
+    const void *data; /* or NULL */
+    void *user;
+    /* Reads exactly bytes at offset into dst. 0, or a negative infer_status. */
+    infer_status (*read)(void *user, uint64_t offset, void *dst, uint64_t bytes);
+    void (*release)(void *user); /* may be NULL */
+} infer_stream;
+
+/* Opens the file of this name (the source's own name, or a sibling: another part of a split model). 0, or a negative infer_status. */
+typedef infer_status (*infer_open_fn)(void *user, const char *name, uint64_t name_len, infer_stream *out);
+
+enum { INFER_SOURCE_PATH = 1, INFER_SOURCE_DESCRIPTOR = 2, INFER_SOURCE_MEMORY = 3, INFER_SOURCE_CALLBACK = 4 };
+
+/* Filled by one of the helpers below; everything it points to must live until the call that takes it returns, and memory
+ * (which is used in place when it is aligned to 32 bytes, else copied) as long as the handle that was opened from it. */
+typedef struct infer_source {
+    uint32_t size;
+    int32_t kind;        /* INFER_SOURCE_* */
+    const char *name;    /* path; for the other kinds a name for messages and for finding the parts of a split file; may be NULL */
+    uint64_t name_len;
+    int64_t descriptor;  /* stays open and owned by the host; file position is not used or changed */
+    const void *data;
+    uint64_t length;
+    void *user;
+    infer_open_fn open;
+} infer_source;
+
+
+/* Each fills *source (which needs no INFER_INIT). None fails: what is wrong shows when the source is opened. */
+INFER_API void infer_source_path(infer_source *source, const char *path, uint64_t path_len);
+INFER_API void infer_source_descriptor(infer_source *source, int32_t descriptor);
+INFER_API void infer_source_memory(infer_source *source, const void *data, uint64_t length);
+INFER_API void infer_source_callback(infer_source *source, const char *name, uint64_t name_len, infer_open_fn open, void *user);
+
+enum {
+    INFER_MAP_AUTO = 0, /* MMAP where the system has it, else READ */
+    INFER_MAP_MMAP = 1, /* map the file: fast to open, shared between processes; the file must not shrink while it is open */
+    INFER_MAP_READ = 2  /* copy the file into memory: immune to later changes of the file */
+};
+
+typedef struct infer_open_options {
+    uint32_t size;
+    int32_t map;                /* INFER_MAP_* */
+    infer_cancel *cancel;       /* polled while opening; may be NULL */
+} infer_open_options;
+
+/* ---- Files: tensors and metadata as data ------------------------------------------------------------------------- */
+
+/* Storage types of tensors; the values are GGUF's. */
+enum {
+    INFER_TYPE_F32 = 0, INFER_TYPE_F16 = 1, INFER_TYPE_Q4_0 = 2, INFER_TYPE_Q4_1 = 3, INFER_TYPE_Q5_0 = 6,
+    INFER_TYPE_Q5_1 = 7, INFER_TYPE_Q8_0 = 8, INFER_TYPE_Q8_1 = 9, INFER_TYPE_Q2_K = 10, INFER_TYPE_Q3_K = 11, INFER_TYPE_Q4_K = 12,
+    INFER_TYPE_Q5_K = 13, INFER_TYPE_Q6_K = 14, INFER_TYPE_Q8_K = 15, INFER_TYPE_IQ2_XXS = 16, INFER_TYPE_IQ2_XS = 17,
+    INFER_TYPE_IQ3_XXS = 18, INFER_TYPE_IQ1_S = 19, INFER_TYPE_IQ4_NL = 20, INFER_TYPE_IQ3_S = 21,
+    INFER_TYPE_IQ2_S = 22, INFER_TYPE_IQ4_XS = 23, INFER_TYPE_I8 = 24, INFER_TYPE_I16 = 25, INFER_TYPE_I32 = 26,
+    INFER_TYPE_I64 = 27, INFER_TYPE_F64 = 28, INFER_TYPE_IQ1_M = 29, INFER_TYPE_BF16 = 30, INFER_TYPE_TQ1_0 = 34,
+    INFER_TYPE_TQ2_0 = 35, INFER_TYPE_MXFP4 = 39, INFER_TYPE_NVFP4 = 40,
+    INFER_TYPE_Q1_0 = 41, INFER_TYPE_Q2_0 = 42
+};
+
+/* "Q4_K" and so on; NULL for values that are not a type. Static. */
+INFER_API const char *infer_type_name(int32_t type);
+
+/* Opens a model file (GGUF, recognised by its content) as a directory of tensors and metadata; nothing is interpreted, so files of
+ * unknown architecture and without weights open too. A split file opens by its first part; the others are found by name.
+ * engine (may be NULL) lends allocator and log. options may be NULL.
+ * Errors: IO, NOT_FOUND, FORMAT, TRUNCATED, UNSUPPORTED (big-endian, version), NO_MEMORY, LIMIT, CANCELLED. */
+INFER_API infer_status infer_file_open(infer_engine *engine, const infer_source *source,
+                                       const infer_open_options *options, infer_file **out, infer_error *err);
+INFER_API infer_file *infer_file_ref(infer_file *file);
+INFER_API void infer_file_release(infer_file *file);
+
+typedef struct infer_tensor_info {
+    uint32_t size;
+    int32_t type;          /* INFER_TYPE_* */
+    const char *name;      /* borrowed; not zero-terminated */
+    uint64_t name_len;
+    uint64_t shape[4];     /* elements; shape[0] varies fastest (the length of a row); unused ones are 1 */
+    uint32_t dims;         /* 1-4 */
+    uint32_t part;         /* which part of a split file, from 0 */
+    uint64_t offset;       /* of the data in its part, bytes */
+    const void *data;      /* borrowed: the packed bytes */
+    uint64_t data_len;     /* bytes */
+} infer_tensor_info;
+
+INFER_API uint64_t infer_file_tensor_count(const infer_file *file);
+/* Tensor number index, in file order. Errors: ARGUMENT. */
+INFER_API infer_status infer_file_tensor(const infer_file *file, uint64_t index, infer_tensor_info *out, infer_error *err);
+/* Errors: NOT_FOUND. */
+INFER_API infer_status infer_file_find_tensor(const infer_file *file, const char *name, uint64_t name_len,
+                                              uint64_t *index, infer_error *err);
+/* Decodes elements [first, first + count) of a tensor, in file order, to f32 exactly as its format defines (I64 and F64 are rounded to
+ * nearest). first and count must be multiples of the type's block. Errors: ARGUMENT. */
+INFER_API infer_status infer_file_tensor_f32(const infer_file *file, uint64_t index, uint64_t first, uint64_t count,
+                                             float *out, infer_error *err);
+
+enum {
+    INFER_VALUE_UINT = 1,   /* u: u8, u16, u32, u64 */
+    INFER_VALUE_INT = 2,    /* i: i8, i16, i32, i64 */
+    INFER_VALUE_FLOAT = 3,  /* f: f32, f64 */
+    INFER_VALUE_BOOL = 4,   /* u: 0 or 1 */
+    INFER_VALUE_STRING = 5, /* data, count bytes; not zero-terminated, not checked to be UTF-8 */
+    INFER_VALUE_ARRAY = 6   /* count items, each read by infer_file_value_item */
+};
+
+typedef struct infer_value {
+    uint32_t size;
+    int32_t kind;        /* INFER_VALUE_* */
+    int32_t item_kind;   /* of an array's items, else 0 */
+    uint32_t width;      /* bytes of a number, or of each item of an array of numbers, as stored; else 0 */
+    uint64_t count;      /* bytes of a string, items of an array */
+    uint64_t u;
+    int64_t i;
+    double f;
+    const void *data;    /* borrowed: a string's bytes; an array's items as stored (little-endian, unaligned) */
+} infer_value;
+
+INFER_API uint64_t infer_file_meta_count(const infer_file *file);
+/* Metadata entry number index, in file order. key is borrowed and not zero-terminated. Errors: ARGUMENT. */
+INFER_API infer_status infer_file_meta(const infer_file *file, uint64_t index, const char **key, uint64_t *key_len,
+                                       infer_value *out, infer_error *err);
+/* Errors: NOT_FOUND. */
+INFER_API infer_status infer_file_find_meta(const infer_file *file, const char *key, uint64_t key_len, infer_value *out,
+                                            infer_error *err);
+/* Item number index of an array. Constant time for numbers; for strings and nested arrays, reading on in order is constant time per item.
+ * Errors: ARGUMENT. */
+INFER_API infer_status infer_file_value_item(const infer_file *file, const infer_value *array, uint64_t index,
+                                             infer_value *out, infer_error *err);
+
+/* ---- Tokenizers -------------------------------------------------------------------------------------------------- */
+
+/* Texts longer than this are refused with INFER_ERROR_LIMIT. */
+#define INFER_MAX_TEXT ((uint64_t)1 << 30)
+
+/* Opens the tokenizer of a model file whose weights may be absent and whose architecture may be unknown.
+ * Errors: as infer_file_open; MISSING, VALUE, UNSUPPORTED name the key. */
+INFER_API infer_status infer_tokenizer_open(infer_engine *engine, const infer_source *source,
+                                            const infer_open_options *options, infer_tokenizer **out, infer_error *err);
+INFER_API infer_tokenizer *infer_tokenizer_ref(infer_tokenizer *tokenizer);
+INFER_API void infer_tokenizer_release(infer_tokenizer *tokenizer);
+
+enum { INFER_TOKENIZER_BPE = 1, INFER_TOKENIZER_SPM = 2, INFER_TOKENIZER_WORDPIECE = 3, INFER_TOKENIZER_UNIGRAM = 4 };
+
+typedef struct infer_tokenizer_info {
+    uint32_t size;
+    int32_t kind;          /* INFER_TOKENIZER_* */
+    uint32_t vocab_size;   /* ids are 0 .. vocab_size - 1 */
+    int32_t bos, eos, eot, unk, sep, pad, mask; /* token ids, -1: none */
+    int32_t add_bos, add_eos;                   /* 1: INFER_ADD_SPECIAL adds it */
+    uint32_t reserved;
+} infer_tokenizer_info;
+INFER_API infer_status infer_tokenizer_get_info(const infer_tokenizer *tokenizer, infer_tokenizer_info *out,
+                                                infer_error *err);
+
+enum {
+    INFER_ADD_SPECIAL = 1,  /* begin (and end) with BOS, EOS, CLS, SEP as the model file says */
+    INFER_PARSE_SPECIAL = 2 /* the spelling of control tokens in the text ("<|im_end|>") becomes that token; else it is plain text */
+};
+
+/* Encodes text (malformed UTF-8 is replaced by U+FFFD, as Unicode recommends). ids may be NULL when capacity is 0. *count: ids
+ * written or, with INFER_ERROR_BUFFER, needed. Errors: ARGUMENT, LIMIT, NO_MEMORY, BUFFER. */
+INFER_API infer_status infer_tokenize(const infer_tokenizer *tokenizer, const char *text, uint64_t text_len,
+                                      uint32_t flags, int32_t *ids, uint64_t capacity, uint64_t *count,
+                                      infer_error *err);
+
+enum {
+    INFER_SHOW_SPECIAL = 1 /* control tokens give their spelling; else they give nothing */
+};
+
+/* Decodes ids to text. The result may hold malformed UTF-8 when the ids do. Errors: TOKEN, LIMIT, NO_MEMORY, BUFFER (*text_len is the need). */
+INFER_API infer_status infer_detokenize(const infer_tokenizer *tokenizer, const int32_t *ids, uint64_t count,
+                                        uint32_t flags, char *text, uint64_t capacity, uint64_t *text_len,
+                                        infer_error *err);
+
+/* Streaming decoder: a caller-owned struct, INFER_INIT at the start of each text. Concatenated outputs equal infer_detokenize of all ids. */
+typedef struct infer_detokenizer {
+    uint32_t size;
+    uint32_t flags;        /* INFER_SHOW_SPECIAL; set after INFER_INIT */
+    uint32_t pending_len;  /* bytes of an unfinished character */
+    uint32_t started;      /* 0 before the first token */
+    uint8_t pending[16];
+} infer_detokenizer;
+
+/* Adds one id and writes the text that is complete now: never half a character. A capacity of the token's length + 16 always
+ * suffices. id -1 ends the text and flushes what is unfinished. Errors: as infer_detokenize; after BUFFER the call may be repeated. */
+INFER_API infer_status infer_detokenizer_next(const infer_tokenizer *tokenizer, infer_detokenizer *state, int32_t id,
+                                              char *text, uint64_t capacity, uint64_t *text_len, infer_error *err);
+
+enum {
+    INFER_TOKEN_NORMAL = 1, INFER_TOKEN_UNKNOWN = 2, INFER_TOKEN_CONTROL = 3, INFER_TOKEN_USER_DEFINED = 4,
+    INFER_TOKEN_UNUSED = 5, INFER_TOKEN_BYTE = 6
+};
+
+typedef struct infer_token_info {
+    uint32_t size;
+    int32_t kind;        /* INFER_TOKEN_* */
+    float score;         /* as stored; 0 when the file has none */
+    int32_t ends_turn;   /* 1: generation stops at this token */
+    const char *piece;   /* borrowed: the vocabulary's own spelling, not zero-terminated */
+    uint64_t piece_len;
+    const char *bytes;   /* borrowed: the text bytes that the token stands for in the middle of a text */
+    uint64_t bytes_len;
+} infer_token_info;
+/* Errors: TOKEN. */
+INFER_API infer_status infer_tokenizer_token(const infer_tokenizer *tokenizer, int32_t id, infer_token_info *out,
+                                             infer_error *err);
+
+/* ---- Chat templates ---------------------------------------------------------------------------------------------- */
+
+/* Compiles a Jinja template as Hugging Face models carry them. engine may be NULL. Errors: SYNTAX (offset set), LIMIT, NO_MEMORY. */
+INFER_API infer_status infer_template_parse(infer_engine *engine, const char *text, uint64_t text_len,
+                                            infer_template **out, infer_error *err);
+/* The template in a model file's metadata; a file without one gives ChatML, which infer_template_is_fallback tells. */
+INFER_API infer_status infer_template_open(infer_engine *engine, const infer_source *source,
+                                           const infer_open_options *options, infer_template **out, infer_error *err);
+INFER_API infer_template *infer_template_ref(infer_template *tmpl);
+INFER_API void infer_template_release(infer_template *tmpl);
+INFER_API int32_t infer_template_is_fallback(const infer_template *tmpl);
+/* The template's source text: borrowed. */
+INFER_API void infer_template_text(const infer_template *tmpl, const char **text, uint64_t *text_len);
+
+typedef struct infer_render_options {
+    uint32_t size;
+    uint32_t reserved;
+    int64_t now;          /* for strftime_now: seconds since 1970-01-01 00:00:00 in the zone whose time is to be shown */
+    uint64_t max_output;  /* bytes; 0: 16 MiB */
+    uint64_t max_steps;   /* evaluation steps; 0: 10,000,000 */
+    uint64_t max_memory;  /* bytes of working memory; 0: 256 MiB */
+    infer_cancel *cancel;
+} infer_render_options;
+
+/* Renders with variables given as a JSON object in UTF-8 (key order is kept), usually {"messages":[{"role":"user","content":"..."}],
+ * "add_generation_prompt":true}; bos_token, eos_token, tools and others as the template wants them. options may be NULL.
+ * Errors: SYNTAX (bad JSON; offset set), TEMPLATE (raised or failed; the text says what), LIMIT, NO_MEMORY, BUFFER (*out_len is the need). */
+INFER_API infer_status infer_template_render(const infer_template *tmpl, const char *json, uint64_t json_len,
+                                             const infer_render_options *options, char *out, uint64_t capacity,
+                                             uint64_t *out_len, infer_error *err);
+
+/* ---- Models ------------------------------------------------------------------------------------------------------ */
+
+/* Opens a model: a GGUF file of a known architecture. engine NULL: a private engine with default options. options may be NULL.
+ * Errors: as infer_file_open; ARCHITECTURE, MISSING, SHAPE, VALUE name the key or tensor. A tokenizer that the library does not
+ * know does not fail the model: infer_model_tokenizer is then NULL. */
+INFER_API infer_status infer_model_open(infer_engine *engine, const infer_source *source,
+                                        const infer_open_options *options, infer_model **out, infer_error *err);
+/* The same for a path (zero-terminated) with default options. */
+INFER_API infer_status infer_model_open_path(infer_engine *engine, const char *path, infer_model **out, infer_error *err);
+INFER_API infer_model *infer_model_ref(infer_model *model);
+INFER_API void infer_model_release(infer_model *model);
+
+/* Borrowed; NULL when the file has none that is known (infer_model_info says why). */
+INFER_API infer_tokenizer *infer_model_tokenizer(const infer_model *model);
+/* Borrowed; never NULL: ChatML stands in (infer_template_is_fallback), also when the file's own cannot be compiled. */
+INFER_API infer_template *infer_model_template(const infer_model *model);
+INFER_API infer_file *infer_model_file(const infer_model *model);     /* borrowed */
+INFER_API infer_engine *infer_model_engine(const infer_model *model); /* borrowed */
+
+typedef struct infer_model_info {
+    uint32_t size;
+    uint32_t vocab_size;     /* logits per position */
+    uint32_t n_layer;
+    uint32_t n_embd;         /* width of an embedding row */
+    uint32_t n_head;
+    uint32_t n_head_kv;
+    uint32_t head_dim;
+    uint32_t n_ctx_train;    /* context length that the file declares */
+    uint32_t window;         /* sliding-window length, 0: none */
+    uint32_t reserved;
+    uint64_t n_params;       /* elements of all weights */
+    uint64_t weight_bytes;
+    char architecture[32];   /* zero-terminated */
+    char name[128];          /* "" when the file has none */
+    char tokenizer_problem[256]; /* why infer_model_tokenizer is NULL, else "" */
+    char template_problem[256];  /* why the file's template is not used, else "" */
+} infer_model_info;
+INFER_API infer_status infer_model_get_info(const infer_model *model, infer_model_info *out, infer_error *err);
+
+/* ---- Sessions ---------------------------------------------------------------------------------------------------- */
+
+enum { INFER_KV_F16 = 0, INFER_KV_F32 = 1, INFER_KV_BF16 = 2 };
+
+typedef struct infer_session_options {
+    uint32_t size;
+    uint32_t n_ctx;     /* most elements that the session may hold; 0: the model's training context. Memory grows as it fills */
+    int32_t kv_type;    /* INFER_KV_* */
+    uint32_t reserved;
+} infer_session_options;
+
+/* Makes an empty session. options may be NULL. Errors: ARGUMENT, UNSUPPORTED, NO_MEMORY. */
+INFER_API infer_status infer_session_create(infer_model *model, const infer_session_options *options,
+                                            infer_session **out, infer_error *err);
+INFER_API infer_session *infer_session_ref(infer_session *session);
+INFER_API void infer_session_release(infer_session *session);
+INFER_API infer_model *infer_session_model(const infer_session *session); /* borrowed */
+
+/* Elements: a session is a list of them. Each is a token id or an embedding row. Appended elements are pending until a step computes them. */
+
+/* Appends token ids. Errors: TOKEN (id negative or >= the vocabulary), CONTEXT_FULL, NO_MEMORY; none are appended then. */
+INFER_API infer_status infer_session_append(infer_session *session, const int32_t *ids, uint64_t count,
+                                            infer_error *err);
+/* Tokenizes text and appends the ids; flags as for infer_tokenize. Errors: also STATE (model without tokenizer). */
+INFER_API infer_status infer_session_append_text(infer_session *session, const char *text, uint64_t text_len,
+                                                 uint32_t flags, infer_error *err);
+/* Appends embedding rows [count][n_embd] (finite values; used in place of the token embedding, after its scaling). keys: two 64-bit
+ * words per row that identify its content for caches: equal keys promise equal rows. Copied. Errors: ARGUMENT, VALUE, CONTEXT_FULL, NO_MEMORY. */
+INFER_API infer_status infer_session_append_rows(infer_session *session, const float *rows, const uint64_t *keys,
+                                                 uint64_t count, infer_error *err);
+
+typedef struct infer_session_info {
+    uint32_t size;
+    uint32_t n_ctx;
+    uint64_t length;      /* elements, computed and pending */
+    uint64_t computed;    /* of them computed */
+    uint64_t kv_bytes;    /* KV memory that this session holds, shared pages included */
+    uint64_t logits_rows; /* rows that infer_session_logits can give now */
+} infer_session_info;
+INFER_API infer_status infer_session_get_info(const infer_session *session, infer_session_info *out, infer_error *err);
+
+/* The ids of elements [first, first + count); an embedding row gives -1. Errors: ARGUMENT. */
+INFER_API infer_status infer_session_tokens(const infer_session *session, uint64_t first, uint64_t count, int32_t *ids,
+                                            infer_error *err);
+
+/* Rolls back to a length (in elements). State that must be computed again becomes pending; *rerun (may be NULL) tells how many
+ * elements. Logits of the last step are gone. Errors: ARGUMENT (length above the present one). */
+INFER_API infer_status infer_session_truncate(infer_session *session, uint64_t length, uint64_t *rerun,
+                                              infer_error *err);
+
+/* A second session with the same elements, state and sampler: computed state is shared, not copied, until one side changes it. */
+INFER_API infer_status infer_session_fork(infer_session *session, infer_session **out, infer_error *err);
+
+enum {
+    INFER_LOGITS_LAST = 0, /* of the last element computed, when this step computes the last pending one */
+    INFER_LOGITS_NONE = 1,
+    INFER_LOGITS_ALL = 2,
+    INFER_LOGITS_MASK = 3 /* of the elements whose byte in mask is not 0 */
+};
+
+typedef struct infer_step_item {
+    uint32_t size;
+    int32_t status;         /* out: an infer_status of this session */
+    infer_session *session;
+    uint64_t max_elements;  /* of the pending ones, how many at most; 0: all */
+    const uint8_t *mask;    /* for INFER_LOGITS_MASK: one byte for each pending element */
+    int32_t logits;         /* INFER_LOGITS_* */
+    uint32_t reserved;
+    uint64_t done;          /* out: elements computed */
+} infer_step_item;
+
+/* Computes pending elements of count different sessions of one model in batches. Returns INFER_OK when every item did; else the first
+ * item's failure, and each item tells its own status and progress. Long work is cut into chunks; cancelling (cancel may be NULL) keeps whole chunks.
+ * A session without pending elements is done at once and keeps its logits.
+ * Errors per item: ARGUMENT, LIMIT (KV budget), NO_MEMORY, NONFINITE, CANCELLED, THREAD. */
+INFER_API infer_status infer_step(infer_step_item *items, uint64_t count, infer_cancel *cancel, infer_error *err);
+
+/* Logits of row number `row` of the last step, in element order: vocab_size floats, borrowed until the session is used again.
+ * *position (may be NULL) is the element's index. Errors: ARGUMENT, STATE (none). */
+INFER_API infer_status infer_session_logits(const infer_session *session, uint64_t row, const float **logits,
+                                            uint64_t *position, infer_error *err);
+
+/* ---- Sampling ---------------------------------------------------------------------------------------------------- */
+
+/* May change the logits before sampling: vocab_size floats, in place; -INFINITY forbids a token, NaN and +INFINITY are errors. ids: the session's
+ * elements so far. Returns 0, or a negative infer_status, which ends the call. */
+typedef infer_status (*infer_logits_fn)(void *user, float *logits, uint64_t vocab_size, const int32_t *ids,
+                                        uint64_t count);
+
+typedef struct infer_bias {
+    int32_t id;
+    float bias; /* added to the logit; -INFINITY forbids the token */
+} infer_bias;
+
+/* Applied in this order: host callback, bias, penalties, temperature, top_k, top_p, min_p, typical; then one draw. After INFER_INIT,
+ * infer_sampling_default, or both, set what differs. NaN in any field is refused. */
+typedef struct infer_sampling {
+    uint32_t size;
+    uint32_t top_k;            /* keep the k most likely; 0: all */
+    float temperature;         /* logits are divided by it; 0: greedy (ties go to the lower id) */
+    float top_p;               /* keep the smallest set with at least this much probability; 0 or 1: all */
+    float min_p;               /* drop tokens less likely than this share of the most likely; 0: none */
+    float typical_p;           /* locally typical sampling; 0 or 1: all */
+    float repetition_penalty;  /* positive logits of seen tokens are divided by it, negative multiplied; 0 or 1: none */
+    float presence_penalty;    /* subtracted once from the logit of each seen token */
+    float frequency_penalty;   /* subtracted once per occurrence */
+    uint32_t penalty_last_n;   /* how many elements back count as seen; 0: all */
+    uint64_t seed;             /* the draw for position p is a function of (seed, p) alone */
+    const infer_bias *bias;    /* copied */
+    uint64_t bias_count;
+    infer_logits_fn callback;
+    void *callback_user;
+    uint32_t top_logprobs;     /* alternatives to report with each token, at most 20 */
+    int32_t logprobs;          /* 1: report the log-probability of each sampled token, before temperature and filters (after callback, bias and penalties) */
+} infer_sampling;
+
+/* What infer-cli uses: temperature 0.7, top_k 40, top_p 0.95, min_p 0.05, seed 0. INFER_INIT alone means greedy. size must be set. */
+INFER_API infer_status infer_sampling_default(infer_sampling *sampling, infer_error *err);
+
+/* Sets a session's sampling; takes effect at the next sampled token. Errors: ARGUMENT (names the field), NO_MEMORY. */
+INFER_API infer_status infer_session_set_sampling(infer_session *session, const infer_sampling *sampling,
+                                                  infer_error *err);
+
+typedef struct infer_logprob {
+    int32_t id;
+    float logprob; /* natural logarithm */
+} infer_logprob;
+
+typedef struct infer_sample_result {
+    uint32_t size;
+    int32_t id;
+    float logprob;               /* when asked for, else 0 */
+    uint32_t top_count;
+    const infer_logprob *top;    /* borrowed until the session is used again; most likely first */
+} infer_sample_result;
+
+/* Draws the next token from the last logits row; it is not appended. Errors: STATE (no logits), NONFINITE, HOST, NO_MEMORY. */
+INFER_API infer_status infer_session_sample(infer_session *session, infer_sample_result *out, infer_error *err);
+
+/* ---- Generation -------------------------------------------------------------------------------------------------- */
+
+enum {
+    INFER_EVENT_PREFILL = 1, /* part of the prompt was computed: done, total */
+    INFER_EVENT_TOKEN = 2,   /* a token was chosen: id, text (may be empty: half a character), logprobs */
+    INFER_EVENT_DONE = 3     /* the end: finish_reason, text (what was held back) */
+};
+enum { INFER_FINISH_STOP = 1, INFER_FINISH_LENGTH = 2, INFER_FINISH_CONTEXT = 3 };
+
+typedef struct infer_event {
+    uint32_t size;
+    int32_t kind;            /* INFER_EVENT_* */
+    int32_t id;
+    int32_t finish_reason;   /* INFER_FINISH_*: an end-of-turn token, max_tokens, a full context */
+    const char *text;        /* borrowed until the session is used again; whole characters */
+    uint64_t text_len;
+    uint64_t done, total;    /* PREFILL: elements */
+    float logprob;
+    uint32_t top_count;
+    const infer_logprob *top;
+} infer_event;
+
+typedef struct infer_generate_options {
+    uint32_t size;
+    uint32_t flags;          /* INFER_IGNORE_EOS, INFER_SHOW_SPECIAL_TEXT */
+    uint64_t max_tokens;     /* 0: until the context is full */
+} infer_generate_options;
+enum { INFER_IGNORE_EOS = 1, INFER_SHOW_SPECIAL_TEXT = 2 };
+
+/* Begins an answer: counts start anew. options may be NULL. Errors: ARGUMENT, STATE (nothing to continue from). */
+INFER_API infer_status infer_generate_begin(infer_session *session, const infer_generate_options *options,
+                                            infer_error *err);
+/* Does a bounded piece of work, one chunk of the prompt or one token, and tells what happened. A chosen token is appended to the
+ * session (the end-of-turn token too). After DONE, STATE until the next begin. A failed or cancelled call may be repeated.
+ * Errors: STATE, and those of infer_step and infer_session_sample. */
+INFER_API infer_status infer_generate_next(infer_session *session, infer_event *event, infer_cancel *cancel,
+                                           infer_error *err);
+
+/* Return 0 to go on, anything else to stop: the call then returns INFER_ERROR_CANCELLED. Must not call back into the session. */
+typedef int32_t (*infer_event_fn)(void *user, const infer_event *event);
+/* begin and next until DONE, each event to the callback. */
+INFER_API infer_status infer_generate(infer_session *session, const infer_generate_options *options,
+                                      infer_event_fn callback, void *user, infer_cancel *cancel, infer_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

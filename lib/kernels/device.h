@@ -1,0 +1,163 @@
+/* The device seam. lib/model expresses a forward pass as the operations below on buffers (handle and byte offset), never on
+ * pointers; a device carries them out. Only the device knows where its memory is. The CPU device is cpu_device.c; tests wrap
+ * a device to record and check what the model asks for.
+ *
+ * Operations take effect in the order of the calls. They return nothing: a failure (no memory for scratch, a lost device) is
+ * sticky, later operations do nothing, and `sync` reports and clears it. One thread at a time uses a device (the engine's lock),
+ * except `alloc`, `free`, which any thread may call at any time.
+ *
+ * Matrices are row-major. "Rows" of activations are elements (tokens) of a batch; all activations are f32. */
+#ifndef KERNELS_DEVICE_H
+#define KERNELS_DEVICE_H
+
+#include "base/err.h"
+
+struct dev_buffer;
+
+struct dev_ref {
+    struct dev_buffer *buf; /* NULL: absent, where an operation allows that */
+    uint64_t off;           /* bytes */
+};
+
+static inline struct dev_ref dev_at(struct dev_ref r, uint64_t bytes)
+{
+    r.off += bytes;
+    return r;
+}
+
+/* A weight matrix [n_out][n_in] as the file stores it. n_in is a multiple of the type's block. */
+struct dev_weight {
+    struct dev_ref data;
+    int32_t type; /* INFER_TYPE_* */
+    uint32_t n_in, n_out;
+    uint64_t row_bytes;
+};
+
+/* dst[r][o] = sum over i of src[r][i] * w[o][i] (+ bias[o]). */
+struct dev_matmul {
+    struct dev_weight w;
+    struct dev_ref bias;  /* f32 [n_out], or absent */
+    struct dev_ref dst;
+    uint32_t dst_stride;  /* floats between rows of dst */
+};
+
+enum dev_norm_kind { DEV_NORM_RMS, DEV_NORM_LAYER };
+
+/* dst[r] = norm(src[r]) * weight (+ bias), over n_row rows of `width` floats. Rows come in n_outer groups of n_inner:
+ * row (o, i) begins at src + o * stride + i * width floats (so that heads inside a wider row are normalised in place). */
+struct dev_norm {
+    enum dev_norm_kind kind;
+    struct dev_ref dst, src;     /* the same or disjoint */
+    struct dev_ref weight, bias; /* f32 [width]; bias may be absent */
+    uint32_t n_outer, n_inner, width;
+    uint32_t dst_stride, src_stride; /* floats between outer rows */
+    float eps;
+};
+
+enum dev_rope_kind {
+    DEV_ROPE_PAIRS, /* rotates (x[2i], x[2i+1]) */
+    DEV_ROPE_HALVES /* rotates (x[i], x[i + n_rot/2]): "neox" */
+};
+
+/* x[r][h][0 .. n_rot) is rotated in place by table[r]; the rest of a head is left alone. */
+struct dev_rope {
+    enum dev_rope_kind kind;
+    struct dev_ref x;
+    struct dev_ref table; /* f32 [n_row][n_rot/2][2]: cos, sin */
+    uint32_t n_row, n_head, head_dim, n_rot;
+    uint32_t stride; /* floats between rows of x */
+};
+
+enum dev_act { DEV_ACT_SILU, DEV_ACT_GELU_TANH, DEV_ACT_GELU_ERF, DEV_ACT_RELU };
+
+#define DEV_KV_PAGE 64u /* positions in a KV page: a constant of the numerics version */
+
+/* Where a layer's keys and values lie inside a KV page, and how. For each KV head h:
+ * K transposed [head_dim][64] at k_off + h * (head_dim * 64 * elem), V [64][head_dim] at v_off + h * (head_dim * 64 * elem). */
+struct dev_kv {
+    int32_t type; /* INFER_KV_* */
+    uint32_t n_head_kv, head_dim;
+    uint64_t k_off, v_off; /* bytes from the start of the page, multiples of 64 */
+};
+
+/* A run of batch rows that belong to one sequence: rows [row, row + n_row) are its elements [index, index + n_row). */
+struct dev_seq {
+    uint32_t row, n_row;
+    uint64_t index;
+    const struct dev_ref *pages; /* of element e: pages[e / 64]; those that no query of this call sees may be absent */
+};
+
+/* Query row r sees the elements lo[r] <= e < hi[r] of its sequence, at least one. dst and q: [n_row][n_head][head_dim]. Query head h reads KV head
+ * h / (n_head / n_head_kv). softcap 0: none; else scores become softcap * tanh(score / softcap). */
+struct dev_attention {
+    struct dev_ref dst, q;
+    uint32_t q_stride, dst_stride; /* floats between rows */
+    uint32_t n_head;
+    float scale, softcap;
+    struct dev_kv kv;
+    const struct dev_seq *seqs;
+    uint32_t n_seq;
+    const uint64_t *lo, *hi; /* host memory, [n_row] */
+};
+
+struct device;
+
+struct device_ops {
+    const char *name;
+    void (*destroy)(struct device *d);
+    /* Memory of the device, aligned to 64, contents undefined. */
+    infer_status (*alloc)(struct device *d, uint64_t bytes, struct dev_buffer **out, infer_error *err);
+    /* A view of host memory that outlives the buffer and does not change (mapped weights). */
+    infer_status (*import)(struct device *d, const void *host, uint64_t bytes, struct dev_buffer **out, infer_error *err);
+    void (*free)(struct device *d, struct dev_buffer *buf); /* buf may be NULL */
+
+    void (*write)(struct device *d, struct dev_ref dst, const void *host, uint64_t bytes);
+    void (*read)(struct device *d, void *host, struct dev_ref src, uint64_t bytes);
+    void (*copy)(struct device *d, struct dev_ref dst, struct dev_ref src, uint64_t bytes);
+
+    /* dst[r] = w.row(ids[r]) * scale, decoded to f32; with add: dst[r] += it. ids [n_row] host memory, each < w.n_out. */
+    void (*embed)(struct device *d, struct dev_ref dst, const struct dev_weight *w, const uint32_t *ids, uint32_t n_row,
+                  float scale, int add);
+    void (*norm)(struct device *d, const struct dev_norm *op);
+    /* Several products of the same src [n_row][src_stride], so that it is quantised once; all have the same n_in. */
+    void (*matmul)(struct device *d, struct dev_ref src, uint32_t src_stride, uint32_t n_row, const struct dev_matmul *ops,
+                   uint32_t n_ops);
+    /* table[r][i] = cos, sin of positions[r] * inv_freq[i], times mscale. positions [n_row] host memory; inv_freq f32 [n_half]. */
+    void (*rope_table)(struct device *d, struct dev_ref table, struct dev_ref inv_freq, uint32_t n_half,
+                       const uint32_t *positions, uint32_t n_row, float mscale);
+    void (*rope)(struct device *d, const struct dev_rope *op);
+    /* Rounds k, v [n_row][n_head_kv][head_dim] (rows k_stride, v_stride floats apart) to the KV type and stores them. */
+    void (*kv_write)(struct device *d, const struct dev_kv *kv, struct dev_ref k, uint32_t k_stride, struct dev_ref v,
+                     uint32_t v_stride, const struct dev_seq *seqs, uint32_t n_seq);
+    void (*attention)(struct device *d, const struct dev_attention *op);
+    /* dst[r][i] = act(gate[r][i]) * up[r][i]; up absent: act alone. All with the same stride. dst may be gate. */
+    void (*act)(struct device *d, enum dev_act act, struct dev_ref dst, struct dev_ref gate, struct dev_ref up,
+                uint32_t n_row, uint32_t width, uint32_t stride);
+    void (*add)(struct device *d, struct dev_ref dst, struct dev_ref src, uint64_t n); /* dst += src, n floats */
+    void (*scale)(struct device *d, struct dev_ref x, uint64_t n, float factor);
+    void (*softcap)(struct device *d, struct dev_ref x, uint64_t n, float cap); /* x = cap * tanh(x / cap) */
+    /* dst[i] = src[rows[i]], rows of `width` floats, both packed. rows [n] host memory. */
+    void (*gather)(struct device *d, struct dev_ref dst, struct dev_ref src, const uint32_t *rows, uint32_t n,
+                   uint32_t width);
+    /* Waits for all operations; the first failure since the last sync. */
+    infer_status (*sync)(struct device *d, infer_error *err);
+};
+
+struct device {
+    const struct device_ops *ops;
+};
+
+struct cpu_device_options {
+    int32_t cpu;      /* INFER_CPU_* */
+    int32_t numerics; /* INFER_NUMERICS_* */
+    uint32_t threads; /* at least 1 */
+};
+
+struct alloc;
+/* UNSUPPORTED: the machine or the build lacks that CPU variant. */
+infer_status cpu_device_create(const struct alloc *alloc, const struct cpu_device_options *options, struct device **out,
+                               infer_error *err);
+/* The INFER_CPU_* that a CPU device uses. */
+int32_t cpu_device_level(const struct device *d);
+
+#endif
