@@ -128,7 +128,9 @@ struct file_array {
 infer_status file_get_ints(const struct infer_file *f, const char *key, struct file_array *out, infer_error *err);
 infer_status file_get_floats(const struct infer_file *f, const char *key, struct file_array *out, infer_error *err);
 int64_t file_array_int(const struct file_array *a, uint64_t i); /* i < count; a u64 above INT64_MAX gives INT64_MAX */
+uint64_t file_array_uint(const struct file_array *a, uint64_t i); /* the bits of a signed item */
 float file_array_f32(const struct file_array *a, uint64_t i);
+double file_array_f64(const struct file_array *a, uint64_t i);
 
 /* An array of strings, read in order. */
 struct file_strings {

@@ -248,9 +248,19 @@ int64_t file_array_int(const struct file_array *a, uint64_t i)
     return !w.negative && w.bits > INT64_MAX ? INT64_MAX : (int64_t)w.bits;
 }
 
+uint64_t file_array_uint(const struct file_array *a, uint64_t i)
+{
+    return whole_of(a->item, a->data + i * file_type_size(a->item)).bits;
+}
+
+double file_array_f64(const struct file_array *a, uint64_t i)
+{
+    return float_of(a->item, a->data + i * file_type_size(a->item));
+}
+
 float file_array_f32(const struct file_array *a, uint64_t i)
 {
-    return (float)float_of(a->item, a->data + i * file_type_size(a->item));
+    return (float)file_array_f64(a, i);
 }
 
 infer_status file_get_u32_each(const struct infer_file *f, const char *key, uint32_t n, uint32_t *out, infer_error *err)
