@@ -2,7 +2,7 @@
 
 #include "base/checked.h"
 
-/* Sizes: the `gguf` package's constants (GGML_QUANT_SIZES, version 0.19.0); Q2_0: ggml 0.25. */
+/* Sizes: the `gguf` package's constants (GGML_QUANT_SIZES, version 0.19.0); Q2_0 and Q8_1 (where gguf has kept an old size): ggml 0.25. */
 static const struct dtype types[DTYPE_COUNT] = {
     [INFER_TYPE_F32] = {"F32", 1, 4},
     [INFER_TYPE_F16] = {"F16", 1, 2},

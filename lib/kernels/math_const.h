@@ -100,6 +100,9 @@
 #define TANH_SPLIT 0.625f
 #define ERF_SPLIT 0.925f
 #define ERF_MAX 3.925f   /* erf rounds to 1 from below this */
+#define GELU_1 0x1.988454p+0f /* 2 sqrt(2/pi) */
+#define GELU_3 0x1.2444f2p-4f /* 2 sqrt(2/pi) 0.044715 */
+#define SQRT_HALF 0x1.6a09e6p-1f
 #define TRIG_MAX 0x1p+31f /* from here on the quadrant comes from integer arithmetic */
 
 #endif

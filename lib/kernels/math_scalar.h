@@ -68,6 +68,15 @@ static inline float math_sqrt(float x)
 #endif
 }
 
+/* The end of every strided sum: 16 partials, p[l] += p[l + 8], then + 4, + 2, + 1. */
+static inline float math_tree(float p[16])
+{
+    for (int step = 8; step; step /= 2)
+        for (int l = 0; l < step; l++)
+            p[l] += p[l + step];
+    return p[0];
+}
+
 /* exp(+inf) = inf, exp(-inf) = 0, subnormal results rounded once. */
 static inline float math_exp(float x)
 {
@@ -97,7 +106,7 @@ static inline float math_tanh(float x)
         p = fma_f32(p, z, TANH_C_2);
         p = fma_f32(p, z, TANH_C_1);
         p = fma_f32(p, z, TANH_C_0);
-        return fma_f32(p, z * x, x);
+        return math_sign(fma_f32(p, z * a, a), x);
     }
     return math_sign(1.0f - 2.0f / (math_exp(a + a) + 1.0f), x);
 }
@@ -125,6 +134,31 @@ static inline float math_erf(float x)
     p = fma_f32(p, a, ERFC_C_1);
     p = fma_f32(p, a, ERFC_C_0);
     return math_sign(1.0f - math_exp(-p), x);
+}
+
+static inline float math_silu(float x)
+{
+    return x / (1.0f + math_exp(-x));
+}
+
+static inline float math_gelu_tanh(float x)
+{
+    return x / (1.0f + math_exp(-(x * fma_f32(GELU_3, x * x, GELU_1))));
+}
+
+static inline float math_gelu_erf(float x)
+{
+    return (0.5f * x) * (1.0f + math_erf(x * SQRT_HALF));
+}
+
+static inline float math_relu(float x)
+{
+    return x > 0.0f ? x : 0.0f;
+}
+
+static inline float math_softcap(float x, float cap)
+{
+    return cap * math_tanh(x / cap);
 }
 
 /* x * 2/pi for |x| >= 2^31: the quadrant and the rest of the quotient in [-1/2, 1/2], by multiplication with the 96 bits of 2/pi
