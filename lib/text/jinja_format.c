@@ -197,7 +197,7 @@ static bool named_arg(struct percent *p, const struct jstr *f, size_t *i, struct
 
 static bool scan_percent_spec(struct percent *p, const struct jstr *f, size_t *i, struct spec *s)
 {
-    struct jv v;
+    struct jv v = {.type = J_MISSING};
     const char *hit;
     for (; *i < f->len && (hit = f->p[*i] ? strchr("-+ #0", f->p[*i]) : NULL) != NULL; ++*i) {
         if (*hit == '-')
@@ -269,7 +269,7 @@ static bool percent_value(struct jx *x, struct spec *s, const struct jstr *f, co
     const struct jstr *t;
     struct jv text;
     size_t mark = x->tmp.len;
-    int64_t whole;
+    int64_t whole = 0;
     if (s->zero && !s->align && s->type != 's' && s->type != 'r' && s->type != 'a' && s->type != 'c') {
         s->align = '=';
         s->fill[0] = '0';

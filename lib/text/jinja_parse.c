@@ -183,7 +183,7 @@ static struct node *parse_name(struct jparse *p, bool with_namespace)
     const struct jbuiltin *global = jx_global(s->p, s->len);
     n->u.value = global ? (struct jv){.type = J_GLOBAL, .u.global = global} : (struct jv){.type = J_MISSING};
     if (with_namespace && jp_skip(p, T_DOT)) {
-        const struct token *attr;
+        const struct token *attr = NULL;
         if (!jp_expect(p, T_NAME, &attr))
             return NULL;
         n->kind = N_NSREF;
@@ -394,7 +394,7 @@ static struct jcallargs *parse_call_args(struct jparse *p)
 {
     struct jcallargs *a = arena_zalloc(&p->t->arena, sizeof *a);
     struct node_list pos = {0};
-    const struct token *open;
+    const struct token *open = NULL;
     uint32_t cap = 0;
     if (!a) {
         jp_no_memory(p);
@@ -428,7 +428,7 @@ static struct node *parse_call(struct jparse *p, struct node *a)
 /* The dotted name of a filter or test. */
 static const struct jstr *parse_dotted(struct jparse *p)
 {
-    const struct token *t;
+    const struct token *t = NULL;
     if (!jp_expect(p, T_NAME, &t))
         return NULL;
     if (jp_peek(p)->type != T_DOT)

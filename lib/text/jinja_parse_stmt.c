@@ -221,7 +221,7 @@ static bool parse_signature(struct jparse *p, struct jsig *sig)
         return false;
     bool had_default = false;
     while (jp_peek(p)->type != T_RPAREN) {
-        const struct token *t;
+        const struct token *t = NULL;
         if (names.n && !jp_expect(p, T_COMMA, NULL))
             return false;
         if (!jp_expect(p, T_NAME, &t))
@@ -282,7 +282,7 @@ static struct node *macro_node(struct jparse *p, uint32_t pos)
 
 static struct node *parse_macro(struct jparse *p, uint32_t pos)
 {
-    const struct token *name;
+    const struct token *name = NULL;
     struct node *n = macro_node(p, pos);
     if (!n || !jp_expect(p, T_NAME, &name) || !parse_signature(p, n->u.sig))
         return NULL;
@@ -339,7 +339,7 @@ static struct node *parse_with(struct jparse *p, uint32_t pos)
 static struct node *parse_named_block(struct jparse *p, uint32_t pos)
 {
     struct node *n = jp_node(p, S_SCOPE, pos);
-    const struct token *name;
+    const struct token *name = NULL;
     if (!n || !jp_expect(p, T_NAME, &name))
         return NULL;
     n->op = !jp_skip_name(p, "scoped");
