@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/ref.h"
 
 struct os_io; /* base/os_file.h */
 
@@ -13,9 +14,15 @@ struct env {
     infer_log_fn log;       /* may be NULL */
     void *log_user;
     int32_t log_level;
+    struct ref ref; /* count 0: static, not counted */
 };
 
 extern const struct env env_default;
+
+/* A counted copy of e, made with its own allocator; NULL: no memory. Handles that keep an env hold a reference on it. */
+const struct env *env_create(const struct env *e);
+const struct env *env_ref(const struct env *e); /* returns e */
+void env_release(const struct env *e);
 
 /* Integers and strings only in fmt. */
 void env_log(const struct env *env, int32_t level, const char *fmt, ...) BASE_PRINTF(3, 4);

@@ -1,0 +1,128 @@
+#include "kernels/mm.h"
+
+#include <string.h>
+
+#include "kernels/mm_list.h"
+
+_Static_assert(sizeof(struct mm_xblock) == 64, "a block of activations is a cache line");
+_Static_assert(sizeof(struct mm_tile) % 64 == 0, "the tail follows the tile");
+
+#define MM_MAX_BLOCK_BYTES 36u /* of 32 inputs: Q8_1; Q8_K has 36.5 */
+struct scratch {
+    struct mm_tile tile;
+    uint8_t tail[MM_TILE_ROWS * (MM_MAX_BLOCK_BYTES + 1) * MM_TILE_BLOCKS]; /* copies of the last rows, made up to 16 */
+};
+_Static_assert(sizeof(struct scratch) <= MM_SCRATCH_BYTES, "scratch of a worker");
+
+static const uint8_t class_of[DTYPE_COUNT] = {
+#define MM_CLASS(id, name, class) [INFER_TYPE_##id] = class,
+    MM_TYPES(MM_CLASS)
+#undef MM_CLASS
+};
+
+static const uint8_t has_type[DTYPE_COUNT] = {
+#define MM_HAS(id, name, class) [INFER_TYPE_##id] = 1,
+    MM_TYPES(MM_HAS)
+#undef MM_HAS
+};
+
+bool mm_supports(int32_t type)
+{
+    return type >= 0 && type < DTYPE_COUNT && has_type[type];
+}
+
+static void init_scalar(struct mm_kernels *k)
+{
+    k->quantise = mm_quantise_scalar;
+#define MM_SET(id, name, form, zero, max) k->dot[id] = mm_dot_##name##_scalar;
+    MM_CLASSES(MM_SET)
+#undef MM_SET
+#define MM_SET(id, name, class) k->decode[INFER_TYPE_##id] = mm_decode_##name##_scalar;
+    MM_TYPES(MM_SET)
+#undef MM_SET
+}
+
+infer_status mm_kernels_init(struct mm_kernels *k, int32_t level, infer_error *err)
+{
+    (void)level;
+    memset(k, 0, sizeof *k);
+    init_scalar(k);
+    bool complete = k->quantise != NULL;
+    for (int i = 0; i < MM_N_CLASSES; i++)
+        complete = complete && k->dot[i];
+    for (int32_t i = 0; i < DTYPE_COUNT; i++)
+        complete = complete && (k->decode[i] != NULL) == mm_supports(i);
+    return complete ? INFER_OK : err_set(err, INFER_ERROR_INTERNAL, "the matrix product's kernel table has an empty slot");
+}
+
+/* Bytes of n blocks of 32 inputs. */
+static uint64_t block_bytes(int32_t type, uint32_t n)
+{
+    const struct dtype *t = dtype_of(type);
+    return (uint64_t)n * 32 / t->block * t->bytes;
+}
+
+/* Where 16 rows' blocks [b0, b0 + n) lie: in the matrix, or, when fewer rows are left, in a copy filled up with zeros. */
+static const uint8_t *panel(const struct mm_args *a, uint32_t row, uint32_t n_row, uint32_t b0, uint32_t n,
+                            struct scratch *s, uint64_t *stride)
+{
+    const uint8_t *src = a->w + row * a->row_bytes + block_bytes(a->type, b0);
+    *stride = a->row_bytes;
+    if (n_row == MM_TILE_ROWS)
+        return src;
+    size_t bytes = (size_t)block_bytes(a->type, n);
+    *stride = bytes;
+    for (uint32_t r = 0; r < n_row; r++)
+        memcpy(s->tail + r * bytes, src + r * a->row_bytes, bytes);
+    memset(s->tail + n_row * bytes, 0, (MM_TILE_ROWS - n_row) * bytes);
+    return s->tail;
+}
+
+static void one_column(const struct mm_kernels *k, const struct mm_args *a, uint32_t row, uint32_t n_row)
+{
+    uint32_t n_block = a->n_in / 32, step = n_row == MM_TILE_ROWS ? n_block : MM_TILE_BLOCKS;
+    const struct mm_xblock *x = (const struct mm_xblock *)a->x;
+    uintptr_t ahead = (uintptr_t)a->w + (uintptr_t)((row + 2ull * MM_TILE_ROWS) * a->row_bytes);
+    float acc[MM_TILE_ROWS] = {0};
+    for (uint32_t b = 0; b < n_block; b += step) {
+        uint32_t n = n_block - b < step ? n_block - b : step;
+        uint64_t stride;
+        const uint8_t *w = panel(a, row, n_row, b, n, (struct scratch *)a->scratch, &stride);
+        k->one[a->type](w, stride, n, x + b, acc, ahead);
+    }
+    memcpy(a->y + row, acc, n_row * sizeof *acc);
+}
+
+static void many_columns(const struct mm_kernels *k, const struct mm_args *a, uint32_t row, uint32_t n_row)
+{
+    struct scratch *s = (struct scratch *)a->scratch;
+    struct mm_dot d = {
+        .tile = &s->tile,
+        .x_stride = mm_column_bytes(a->n_in) / sizeof(struct mm_xblock),
+        .n_col = a->n_col,
+        .n_row = n_row,
+        .y = a->y + row,
+        .y_stride = a->y_stride,
+    };
+    uint32_t n_block = a->n_in / 32;
+    for (uint32_t b = 0; b < n_block; b += MM_TILE_BLOCKS) {
+        d.n_block = n_block - b < MM_TILE_BLOCKS ? n_block - b : MM_TILE_BLOCKS;
+        d.first = b == 0;
+        d.x = (const struct mm_xblock *)a->x + b;
+        uint64_t stride;
+        const uint8_t *w = panel(a, row, n_row, b, d.n_block, s, &stride);
+        k->decode[a->type](w, stride, d.n_block, &s->tile);
+        k->dot[class_of[a->type]](&d);
+    }
+}
+
+void mm_rows(const struct mm_kernels *k, const struct mm_args *a)
+{
+    for (uint32_t row = a->row0; row < a->row1; row += MM_TILE_ROWS) {
+        uint32_t n_row = a->row1 - row < MM_TILE_ROWS ? a->row1 - row : MM_TILE_ROWS;
+        if (a->n_col == 1 && k->one[a->type])
+            one_column(k, a, row, n_row);
+        else
+            many_columns(k, a, row, n_row);
+    }
+}

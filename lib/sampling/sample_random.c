@@ -1,0 +1,32 @@
+#include "sampling/sample_random.h"
+
+void sample_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
+{
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    uint32_t k0 = key[0], k1 = key[1];
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0;
+        uint64_t p1 = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)p1;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
+
+double sample_uniform(uint64_t seed, uint64_t stream, uint64_t position)
+{
+    const uint32_t counter[4] = {(uint32_t)position, (uint32_t)(position >> 32), (uint32_t)stream,
+                                 (uint32_t)(stream >> 32)};
+    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    uint32_t r[4];
+    sample_philox(counter, key, r);
+    uint64_t bits = (uint64_t)r[1] << 32 | r[0];
+    return (double)(bits >> 11) * 0x1p-53;
+}

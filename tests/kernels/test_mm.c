@@ -1,0 +1,354 @@
+/* The quantised matrix product: every variant against scalar, to the bit; scalar against the definition. */
+#include "mm_data.h"
+
+static const int32_t levels[] = {
+#define LEVEL(level, name) level,
+    CPU_LEVELS(LEVEL)};
+#define N_LEVELS (sizeof levels / sizeof levels[0])
+
+static uint64_t n_cases; /* compared by the running test */
+
+static void report(const char *what, const char *level)
+{
+    print_message("# %s: %llu cases compared on %s\n", what, (unsigned long long)n_cases, level);
+    assert_true(n_cases > 0);
+    n_cases = 0;
+}
+
+static struct mm_kernels kernels(int32_t level)
+{
+    struct mm_kernels k;
+    infer_error err = {.size = sizeof err};
+    assert_int_equal(mm_kernels_init(&k, level, &err), INFER_OK);
+    return k;
+}
+
+static void *aligned(size_t bytes)
+{
+    void *p = NULL;
+    assert_int_equal(posix_memalign(&p, 64, bytes ? bytes : 64), 0);
+    memset(p, 0xA5, bytes);
+    return p;
+}
+
+/* ---- activations ---- */
+
+static void quantise_rules(void **state)
+{
+    (void)state;
+    struct mm_kernels k = kernels(INFER_CPU_SCALAR);
+    struct mm_xblock b;
+    float x[32] = {0};
+    x[3] = -0.0f;
+    k.quantise(x, 32, &b);
+    struct mm_xblock zero = {0};
+    assert_memory_equal(&b, &zero, sizeof b);
+    for (int i = 0; i < 32; i++)
+        x[i] = (float)(i - 16);
+    x[0] = -127.0f; /* d = 1: halves round to even */
+    x[1] = 0.5f;
+    x[2] = 1.5f;
+    x[3] = -2.5f;
+    k.quantise(x, 32, &b);
+    assert_true(b.d == 1.0f);
+    assert_int_equal(b.q[0], -127);
+    assert_int_equal(b.q[1], 0);
+    assert_int_equal(b.q[2], 2);
+    assert_int_equal(b.q[3], -2);
+    assert_int_equal(b.q[31], 15);
+    int s[2] = {0, 0};
+    for (int i = 0; i < 32; i++)
+        s[i / 16] += b.q[i];
+    assert_int_equal(b.s[0], s[0]);
+    assert_int_equal(b.s[1], s[1]);
+    assert_true(b.dsum == (float)(s[0] + s[1]));
+    assert_int_equal(b.nz[0], -8 * (s[0] + s[1]));
+    assert_int_equal(b.nz[1], -16 * (s[0] + s[1]));
+    assert_int_equal(b.nz[2], -128 * (s[0] + s[1]));
+    assert_int_equal(b.nz32[0], -32 * s[0]);
+    assert_int_equal(b.nz32[1], -32 * s[1]);
+
+    memset(x, 0, sizeof x);
+    x[5] = 0x1p-100f; /* the least block that counts */
+    k.quantise(x, 32, &b);
+    assert_int_equal(b.q[5], 127);
+    x[5] = nextafterf(0x1p-100f, 0.0f);
+    k.quantise(x, 32, &b);
+    assert_memory_equal(&b, &zero, sizeof b);
+    x[5] = 3.4028234e38f;
+    k.quantise(x, 32, &b);
+    assert_int_equal(b.q[5], 127);
+    assert_true(isfinite(b.d));
+
+    static const float bad[3] = {INFINITY, -INFINITY, NAN};
+    for (int i = 0; i < 3; i++) {
+        x[31] = bad[i];
+        k.quantise(x, 32, &b);
+        assert_true(isnan(b.d));
+        for (int j = 0; j < 32; j++)
+            assert_int_equal(b.q[j], 0);
+    }
+}
+
+static void quantise_parity(void **state)
+{
+    int32_t level = *(const int32_t *)*state;
+    if (!cpu_level_supported(level))
+        skip();
+    struct mm_kernels k = kernels(level), ref = kernels(INFER_CPU_SCALAR);
+    uint64_t seed = 1;
+    for (int kind = 0; kind < INPUTS_KINDS + 1; kind++)
+        for (uint32_t n = 32; n <= 32 * 40; n += 32) {
+            float *x = test_guard_alloc(n * sizeof *x);
+            mm_data_inputs(x, n, kind == INPUTS_KINDS ? INPUTS_USUAL : (enum mm_inputs)kind, &seed);
+            if (kind == INPUTS_KINDS) /* any finite or non-finite bits */
+                for (uint32_t i = 0; i < n; i++)
+                    x[i] = f32_of_bits((uint32_t)(test_rand(&seed) >> 16) & (i % 64 < 32 ? 0xBFFFFFFF : 0xFFFFFFFF));
+            struct mm_xblock *a = aligned(n * 2), *b = aligned(n * 2);
+            k.quantise(x, n, a);
+            ref.quantise(x, n, b);
+            assert_memory_equal(a, b, n * 2);
+            n_cases++;
+            free(a);
+            free(b);
+            test_guard_free(x, n * sizeof *x);
+        }
+    report("quantise", cpu_level_name(level));
+}
+
+/* ---- tiles ---- */
+
+static void decode_case(const struct mm_data_type *t, const struct mm_kernels *k, const struct mm_kernels *ref, uint32_t n_block,
+                        int fill, enum mm_scales scales, uint64_t *seed)
+{
+    const struct dtype *d = dtype_of(t->type);
+    uint64_t row_blocks = n_block * 32 / d->block, n = 16 * row_blocks;
+    size_t bytes = (size_t)n * d->bytes;
+    uint8_t *w = test_guard_alloc(bytes);
+    mm_data_weights(t, w, n, fill, scales, seed);
+    struct mm_tile *a = aligned(sizeof *a), *b = aligned(sizeof *b);
+    ref->decode[t->type](w, row_blocks * d->bytes, n_block, a);
+    k->decode[t->type](w, row_blocks * d->bytes, n_block, b);
+    assert_memory_equal(a, b, sizeof *a);
+    n_cases++;
+    free(a);
+    free(b);
+    test_guard_free(w, bytes);
+}
+
+static void decode_parity(void **state)
+{
+    int32_t level = *(const int32_t *)*state;
+    if (!cpu_level_supported(level))
+        skip();
+    struct mm_kernels k = kernels(level), ref = kernels(INFER_CPU_SCALAR);
+    static const int fills[] = {-1, 0, 255, 0x80, 0x7f, 0x88};
+    uint64_t seed = 2;
+    for (size_t i = 0; i < MM_DATA_TYPES; i++) {
+        uint32_t step = dtype_of(mm_data_types[i].type)->block / 32;
+        for (uint32_t n = step; n <= MM_TILE_BLOCKS; n += n < 4 * step || n + step * 5 > MM_TILE_BLOCKS ? step : step * 5)
+            for (int f = 0; f < 6; f++)
+                for (int s = 0; s < SCALES_KINDS; s++)
+                    decode_case(&mm_data_types[i], &k, &ref, n, fills[f], (enum mm_scales)s, &seed);
+    }
+    report("decode", cpu_level_name(level));
+}
+
+/* ---- products ---- */
+
+struct product {
+    const struct mm_data_type *t;
+    uint32_t n_in, n_out, n_col;
+    int fill;
+    enum mm_scales scales;
+    enum mm_inputs inputs;
+    bool at_start; /* weights begin right after an unmapped page rather than end at one */
+};
+
+/* All rows of all columns by k, quantising included; y [n_col][n_out + 3], the gaps untouched. */
+static void run_rows(const struct mm_kernels *k, const struct product *p, const uint8_t *w, const float *x, uint32_t row0,
+                     uint32_t row1, float *y)
+{
+    size_t column = mm_column_bytes(p->n_in);
+    uint8_t *q = aligned(column * p->n_col);
+    void *scratch = aligned(MM_SCRATCH_BYTES);
+    for (uint32_t c = 0; c < p->n_col; c++)
+        mm_quantise(k, x + (size_t)c * p->n_in, p->n_in, q + c * column);
+    uint64_t row_bytes = 0;
+    assert_true(dtype_size(p->t->type, p->n_in, &row_bytes));
+    struct mm_args a = {
+        .type = p->t->type, .w = w, .row_bytes = row_bytes, .n_in = p->n_in, .row0 = row0, .row1 = row1,
+        .x = q, .n_col = p->n_col, .y = y, .y_stride = p->n_out + 3, .scratch = scratch,
+    };
+    mm_rows(k, &a);
+    free(q);
+    free(scratch);
+}
+
+struct buffers {
+    uint8_t *w;
+    size_t w_alloc;
+    uint8_t *w_base;
+    float *x, *y[2];
+    size_t y_bytes;
+};
+
+static struct buffers make_buffers(const struct product *p, uint64_t *seed)
+{
+    struct buffers b = {0};
+    uint64_t row_bytes = 0;
+    assert_true(dtype_size(p->t->type, p->n_in, &row_bytes));
+    size_t bytes = (size_t)row_bytes * p->n_out;
+    b.w_alloc = p->at_start ? (bytes + 4095) / 4096 * 4096 : bytes;
+    b.w = b.w_base = test_guard_alloc(b.w_alloc);
+    mm_data_weights(p->t, b.w, (uint64_t)p->n_in / dtype_of(p->t->type)->block * p->n_out, p->fill, p->scales, seed);
+    b.x = malloc(sizeof *b.x * p->n_in * p->n_col);
+    mm_data_inputs(b.x, (size_t)p->n_in * p->n_col, p->inputs, seed);
+    b.y_bytes = sizeof(float) * (p->n_out + 3) * p->n_col;
+    for (int i = 0; i < 2; i++)
+        b.y[i] = aligned(b.y_bytes);
+    return b;
+}
+
+static void free_buffers(struct buffers *b)
+{
+    test_guard_free(b->w_base, b->w_alloc);
+    free(b->x);
+    free(b->y[0]);
+    free(b->y[1]);
+}
+
+static void parity_case(const struct mm_kernels *k, const struct mm_kernels *ref, const struct product *p, uint64_t *seed)
+{
+    struct buffers b = make_buffers(p, seed);
+    run_rows(ref, p, b.w, b.x, 0, p->n_out, b.y[0]);
+    run_rows(k, p, b.w, b.x, 0, p->n_out, b.y[1]);
+    if (memcmp(b.y[0], b.y[1], b.y_bytes) != 0) {
+        for (size_t i = 0; i < b.y_bytes / 4; i++)
+            if (f32_bits(b.y[0][i]) != f32_bits(b.y[1][i]))
+                fail_msg("%s n_in %u n_out %u n_col %u fill %d scales %d inputs %d: [%zu] scalar %a, variant %a", p->t->name,
+                         p->n_in, p->n_out, p->n_col, p->fill, (int)p->scales, (int)p->inputs, i, (double)b.y[0][i],
+                         (double)b.y[1][i]);
+    }
+    n_cases++;
+    free_buffers(&b);
+}
+
+static void shapes_parity(void **state)
+{
+    int32_t level = *(const int32_t *)*state;
+    if (!cpu_level_supported(level))
+        skip();
+    struct mm_kernels k = kernels(level), ref = kernels(INFER_CPU_SCALAR);
+    static const uint32_t outs[] = {16, 1, 17, 31, 5}, cols[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17};
+    uint64_t seed = 3;
+    for (size_t i = 0; i < MM_DATA_TYPES; i++) {
+        uint32_t block = dtype_of(mm_data_types[i].type)->block;
+        for (size_t c = 0; c < sizeof cols / sizeof *cols; c++) {
+            uint32_t ins[] = {block, 512 + block, 1280};
+            for (size_t j = 0; j < 3; j++) {
+                struct product p = {&mm_data_types[i], ins[j], outs[(c + j) % 5], cols[c], -1, SCALES_USUAL, INPUTS_USUAL, c & 1};
+                parity_case(&k, &ref, &p, &seed);
+            }
+        }
+    }
+    report("products by shape", cpu_level_name(level));
+}
+
+static void extremes_parity(void **state)
+{
+    int32_t level = *(const int32_t *)*state;
+    if (!cpu_level_supported(level))
+        skip();
+    struct mm_kernels k = kernels(level), ref = kernels(INFER_CPU_SCALAR);
+    static const int fills[] = {-1, 0, 255, 0x80, 0x7f};
+    uint64_t seed = 4;
+    for (size_t i = 0; i < MM_DATA_TYPES; i++)
+        for (int f = 0; f < 5; f++)
+            for (int s = 0; s < SCALES_KINDS; s++)
+                for (int x = 0; x < INPUTS_KINDS; x++) {
+                    if (s == SCALES_HUGE && x == INPUTS_HUGE)
+                        continue; /* overflows */
+                    struct product p = {&mm_data_types[i], 256, 16, (f + s + x) % 2 ? 1 : 9, fills[f], (enum mm_scales)s,
+                                        (enum mm_inputs)x, false};
+                    parity_case(&k, &ref, &p, &seed);
+                }
+    report("products at extremes", cpu_level_name(level));
+}
+
+/* Rows in pieces, columns one by one: the same bits as the whole. */
+static void splits(void **state)
+{
+    (void)state;
+    struct mm_kernels k = kernels(cpu_best_level());
+    uint64_t seed = 5;
+    for (size_t i = 0; i < MM_DATA_TYPES; i++) {
+        struct product p = {&mm_data_types[i], 1536, 50, 9, -1, SCALES_USUAL, INPUTS_USUAL, false};
+        struct buffers b = make_buffers(&p, &seed);
+        run_rows(&k, &p, b.w, b.x, 0, p.n_out, b.y[0]);
+        for (uint32_t r = 0; r < p.n_out; r += 16)
+            run_rows(&k, &p, b.w, b.x, r, r + 16 < p.n_out ? r + 16 : p.n_out, b.y[1]);
+        assert_memory_equal(b.y[0], b.y[1], b.y_bytes);
+        memset(b.y[1], 0xA5, b.y_bytes);
+        struct product alone = p;
+        alone.n_col = 1;
+        for (uint32_t c = 0; c < p.n_col; c++)
+            run_rows(&k, &alone, b.w, b.x + c * p.n_in, 0, p.n_out, b.y[1] + c * (p.n_out + 3));
+        assert_memory_equal(b.y[0], b.y[1], b.y_bytes);
+        free_buffers(&b);
+    }
+}
+
+/* A non-finite activation makes its own column NaN and no other. */
+static void non_finite(void **state)
+{
+    int32_t level = *(const int32_t *)*state;
+    if (!cpu_level_supported(level))
+        skip();
+    struct mm_kernels k = kernels(level);
+    uint64_t seed = 6;
+    for (size_t i = 0; i < MM_DATA_TYPES; i++) {
+        struct product p = {&mm_data_types[i], 512, 20, 5, -1, SCALES_USUAL, INPUTS_USUAL, false};
+        struct buffers b = make_buffers(&p, &seed);
+        b.x[p.n_in * 2 + 77] = i % 2 ? NAN : INFINITY;
+        run_rows(&k, &p, b.w, b.x, 0, p.n_out, b.y[0]);
+        for (uint32_t c = 0; c < p.n_col; c++)
+            for (uint32_t r = 0; r < p.n_out; r++)
+                assert_int_equal(isnan(b.y[0][c * (p.n_out + 3) + r]) != 0, c == 2);
+        free_buffers(&b);
+    }
+}
+
+static void table(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (int32_t t = -1; t < DTYPE_COUNT + 1; t++)
+        n += mm_supports(t);
+    assert_int_equal(n, MM_DATA_TYPES);
+    assert_false(mm_supports(INFER_TYPE_F32));
+    assert_false(mm_supports(INFER_TYPE_I8));
+    for (size_t i = 0; i < MM_DATA_TYPES; i++)
+        assert_true(mm_supports(mm_data_types[i].type));
+    for (size_t i = 0; i < N_LEVELS; i++)
+        if (cpu_level_supported(levels[i]))
+            (void)kernels(levels[i]);
+    assert_int_equal(mm_column_bytes(32) % 64, 0);
+}
+
+int main(void)
+{
+#define PER_LEVEL(level, name)                                                                                         \
+    {"quantise " name, quantise_parity, NULL, NULL, (void *)&(const int32_t){level}},                                  \
+        {"decode " name, decode_parity, NULL, NULL, (void *)&(const int32_t){level}},                                  \
+        {"shapes " name, shapes_parity, NULL, NULL, (void *)&(const int32_t){level}},                                  \
+        {"extremes " name, extremes_parity, NULL, NULL, (void *)&(const int32_t){level}},                              \
+        {"non-finite " name, non_finite, NULL, NULL, (void *)&(const int32_t){level}},
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(table),
+        cmocka_unit_test(quantise_rules),
+        cmocka_unit_test(splits),
+        CPU_LEVELS(PER_LEVEL)
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
