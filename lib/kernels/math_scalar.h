@@ -106,7 +106,7 @@ static inline float math_tanh(float x)
         p = fma_f32(p, z, TANH_C_2);
         p = fma_f32(p, z, TANH_C_1);
         p = fma_f32(p, z, TANH_C_0);
-        return fma_f32(p, z * x, x);
+        return math_sign(fma_f32(p, z * a, a), x);
     }
     return math_sign(1.0f - 2.0f / (math_exp(a + a) + 1.0f), x);
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "kernels/cpu.h"
 #include "kernels/mm_list.h"
 
 _Static_assert(sizeof(struct mm_xblock) == 64, "a block of activations is a cache line");
@@ -15,14 +16,14 @@ struct scratch {
 _Static_assert(sizeof(struct scratch) <= MM_SCRATCH_BYTES, "scratch of a worker");
 
 static const uint8_t class_of[DTYPE_COUNT] = {
-#define MM_CLASS(id, name, class) [INFER_TYPE_##id] = class,
-    MM_TYPES(MM_CLASS)
+#define MM_CLASS(id, name, class, v) [INFER_TYPE_##id] = class,
+    MM_TYPES(MM_CLASS, )
 #undef MM_CLASS
 };
 
 static const uint8_t has_type[DTYPE_COUNT] = {
-#define MM_HAS(id, name, class) [INFER_TYPE_##id] = 1,
-    MM_TYPES(MM_HAS)
+#define MM_HAS(id, name, class, v) [INFER_TYPE_##id] = 1,
+    MM_TYPES(MM_HAS, )
 #undef MM_HAS
 };
 
@@ -31,22 +32,38 @@ bool mm_supports(int32_t type)
     return type >= 0 && type < DTYPE_COUNT && has_type[type];
 }
 
+#define SET_DOT(id, name, form, zero, max, v) k->dot[id] = mm_dot_##name##_##v;
+#define SET_DECODE(id, name, class, v) k->decode[INFER_TYPE_##id] = mm_decode_##name##_##v;
+#define SET_ONE(id, name, panel, v) k->one[INFER_TYPE_##id] = mm_one_##name##_##v;
+
 static void init_scalar(struct mm_kernels *k)
 {
     k->quantise = mm_quantise_scalar;
-#define MM_SET(id, name, form, zero, max) k->dot[id] = mm_dot_##name##_scalar;
-    MM_CLASSES(MM_SET)
-#undef MM_SET
-#define MM_SET(id, name, class) k->decode[INFER_TYPE_##id] = mm_decode_##name##_scalar;
-    MM_TYPES(MM_SET)
-#undef MM_SET
+    MM_CLASSES(SET_DOT, scalar)
+    MM_TYPES(SET_DECODE, scalar)
 }
+
+#define INIT_VARIANT(v, level)                                                                                         \
+    static void init_##v(struct mm_kernels *k)                                                                         \
+    {                                                                                                                  \
+        MM_CLASSES(SET_DOT, v)                                                                                         \
+        MM_SIMD_TYPES(SET_DECODE, v)                                                                                   \
+        MM_SIMD_TYPES(SET_ONE, v)                                                                                      \
+    }
+MM_VARIANTS(INIT_VARIANT)
 
 infer_status mm_kernels_init(struct mm_kernels *k, int32_t level, infer_error *err)
 {
-    (void)level;
     memset(k, 0, sizeof *k);
     init_scalar(k);
+#if KERNELS_HAVE_AVX2
+    if (cpu_level_includes(level, INFER_CPU_AVX2))
+        k->quantise = mm_quantise_avx2;
+#endif
+#define USE_VARIANT(v, required)                                                                                       \
+    if (cpu_level_includes(level, required))                                                                           \
+        init_##v(k);
+    MM_VARIANTS(USE_VARIANT)
     bool complete = k->quantise != NULL;
     for (int i = 0; i < MM_N_CLASSES; i++)
         complete = complete && k->dot[i];

@@ -53,52 +53,52 @@ struct mm_tile {
     int16_t n[MM_TILE_BLOCKS][MM_TILE_ROWS][2];        /* K32P */
 };
 
-/* The classes of tiles: X(ID, name, form, zero, largest code). */
-#define MM_CLASSES(X)                                                                                                  \
-    X(MM_K32_Z8, k32_z8, K32, 8, 15)                                                                                   \
-    X(MM_K32_Z16, k32_z16, K32, 16, 31)                                                                                \
-    X(MM_K32_Z128, k32_z128, K32, 128, 255)                                                                            \
-    X(MM_K32M, k32m, K32M, 0, 31)                                                                                      \
-    X(MM_K32P, k32p, K32P, 0, 45)                                                                                      \
-    X(MM_K16_Z32, k16_z32, K16, 32, 63)                                                                                \
-    X(MM_K16_Z64, k16_z64, K16, 64, 127)
+/* The classes of tiles: X(ID, name, form, zero, largest code, v); v is handed through. */
+#define MM_CLASSES(X, v)                                                                                               \
+    X(MM_K32_Z8, k32_z8, K32, 8, 15, v)                                                                                \
+    X(MM_K32_Z16, k32_z16, K32, 16, 31, v)                                                                             \
+    X(MM_K32_Z128, k32_z128, K32, 128, 255, v)                                                                         \
+    X(MM_K32M, k32m, K32M, 0, 31, v)                                                                                   \
+    X(MM_K32P, k32p, K32P, 0, 45, v)                                                                                   \
+    X(MM_K16_Z32, k16_z32, K16, 32, 63, v)                                                                             \
+    X(MM_K16_Z64, k16_z64, K16, 64, 127, v)
 
 enum mm_class {
-#define MM_CLASS_ID(id, name, form, zero, max) id,
-    MM_CLASSES(MM_CLASS_ID)
+#define MM_CLASS_ID(id, name, form, zero, max, v) id,
+    MM_CLASSES(MM_CLASS_ID, )
 #undef MM_CLASS_ID
     MM_N_CLASSES
 };
 
-/* The formats: X(INFER_TYPE_ suffix, name, class). */
-#define MM_TYPES(X)                                                                                                    \
-    X(Q4_0, q4_0, MM_K32_Z8)                                                                                           \
-    X(Q4_1, q4_1, MM_K32M)                                                                                             \
-    X(Q5_0, q5_0, MM_K32_Z16)                                                                                          \
-    X(Q5_1, q5_1, MM_K32M)                                                                                             \
-    X(Q8_0, q8_0, MM_K32_Z128)                                                                                         \
-    X(Q8_1, q8_1, MM_K32_Z128)                                                                                         \
-    X(Q2_K, q2_k, MM_K32P)                                                                                             \
-    X(Q3_K, q3_k, MM_K32_Z128)                                                                                         \
-    X(Q4_K, q4_k, MM_K32M)                                                                                             \
-    X(Q5_K, q5_k, MM_K32M)                                                                                             \
-    X(Q6_K, q6_k, MM_K16_Z32)                                                                                          \
-    X(Q8_K, q8_k, MM_K32_Z128)                                                                                         \
-    X(IQ1_S, iq1_s, MM_K32_Z16)                                                                                        \
-    X(IQ1_M, iq1_m, MM_K16_Z32)                                                                                        \
-    X(IQ2_XXS, iq2_xxs, MM_K32_Z128)                                                                                   \
-    X(IQ2_XS, iq2_xs, MM_K16_Z64)                                                                                      \
-    X(IQ2_S, iq2_s, MM_K16_Z64)                                                                                        \
-    X(IQ3_XXS, iq3_xxs, MM_K32_Z128)                                                                                   \
-    X(IQ3_S, iq3_s, MM_K32_Z16)                                                                                        \
-    X(IQ4_NL, iq4_nl, MM_K32_Z128)                                                                                     \
-    X(IQ4_XS, iq4_xs, MM_K32_Z128)                                                                                     \
-    X(TQ1_0, tq1_0, MM_K32_Z8)                                                                                         \
-    X(TQ2_0, tq2_0, MM_K32_Z8)                                                                                         \
-    X(MXFP4, mxfp4, MM_K32_Z16)                                                                                        \
-    X(NVFP4, nvfp4, MM_K16_Z32)                                                                                        \
-    X(Q1_0, q1_0, MM_K32_Z8)                                                                                           \
-    X(Q2_0, q2_0, MM_K32_Z8)
+/* The formats: X(INFER_TYPE_ suffix, name, class, v). */
+#define MM_TYPES(X, v)                                                                                                 \
+    X(Q4_0, q4_0, MM_K32_Z8, v)                                                                                        \
+    X(Q4_1, q4_1, MM_K32M, v)                                                                                          \
+    X(Q5_0, q5_0, MM_K32_Z16, v)                                                                                       \
+    X(Q5_1, q5_1, MM_K32M, v)                                                                                          \
+    X(Q8_0, q8_0, MM_K32_Z128, v)                                                                                      \
+    X(Q8_1, q8_1, MM_K32_Z128, v)                                                                                      \
+    X(Q2_K, q2_k, MM_K32P, v)                                                                                          \
+    X(Q3_K, q3_k, MM_K32_Z128, v)                                                                                      \
+    X(Q4_K, q4_k, MM_K32M, v)                                                                                          \
+    X(Q5_K, q5_k, MM_K32M, v)                                                                                          \
+    X(Q6_K, q6_k, MM_K16_Z32, v)                                                                                       \
+    X(Q8_K, q8_k, MM_K32_Z128, v)                                                                                      \
+    X(IQ1_S, iq1_s, MM_K32_Z16, v)                                                                                     \
+    X(IQ1_M, iq1_m, MM_K16_Z32, v)                                                                                     \
+    X(IQ2_XXS, iq2_xxs, MM_K32_Z128, v)                                                                                \
+    X(IQ2_XS, iq2_xs, MM_K16_Z64, v)                                                                                   \
+    X(IQ2_S, iq2_s, MM_K16_Z64, v)                                                                                     \
+    X(IQ3_XXS, iq3_xxs, MM_K32_Z128, v)                                                                                \
+    X(IQ3_S, iq3_s, MM_K32_Z16, v)                                                                                     \
+    X(IQ4_NL, iq4_nl, MM_K32_Z128, v)                                                                                  \
+    X(IQ4_XS, iq4_xs, MM_K32_Z128, v)                                                                                  \
+    X(TQ1_0, tq1_0, MM_K32_Z8, v)                                                                                      \
+    X(TQ2_0, tq2_0, MM_K32_Z8, v)                                                                                      \
+    X(MXFP4, mxfp4, MM_K32_Z16, v)                                                                                     \
+    X(NVFP4, nvfp4, MM_K16_Z32, v)                                                                                     \
+    X(Q1_0, q1_0, MM_K32_Z8, v)                                                                                        \
+    X(Q2_0, q2_0, MM_K32_Z8, v)
 
 /* 16 rows whose bytes begin at w, row_bytes apart, to rows 0..15 of the tile's blocks 0 .. n_block - 1. n_block * 32 is a multiple of the format's
  * block, n_block <= MM_TILE_BLOCKS. Fields that the class does not use are left alone. */

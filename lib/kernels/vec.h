@@ -93,8 +93,8 @@ infer_status vec_kernels_init(struct vec_kernels *k, int32_t level, infer_error 
 
 /* The variants. Each has every slot that its list names: vec_<slot>_<variant>. */
 #define VEC_SLOTS_scalar VEC_SLOTS
-#define VEC_SLOTS_avx2(X)
-#define VEC_SLOTS_avx512(X)
+#define VEC_SLOTS_avx2   VEC_SLOTS
+#define VEC_SLOTS_avx512 VEC_SLOTS
 
 #define VEC_PROTO_scalar(name, type) type vec_##name##_scalar;
 VEC_SLOTS_scalar(VEC_PROTO_scalar)

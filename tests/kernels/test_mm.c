@@ -1,4 +1,5 @@
 /* The quantised matrix product: every variant against scalar, to the bit; scalar against the definition. */
+#include "kernels/dequant.h"
 #include "mm_data.h"
 
 static const int32_t levels[] = {
@@ -319,6 +320,60 @@ static void non_finite(void **state)
     }
 }
 
+/* ---- the definition: against decoders and sums in double ---- */
+
+/* y and the sum of absolute terms of one output, from decoded weights and quantised activations. */
+static double reference(const float *w, const struct mm_xblock *x, uint32_t n, double *magnitude)
+{
+    double y = 0;
+    *magnitude = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        double term = (double)w[i] * (double)x[i / 32].d * x[i / 32].q[i % 32];
+        y += term;
+        *magnitude += fabs(term);
+    }
+    return y;
+}
+
+/* Scalar equals decoded weights times rounded activations up to f32 rounding, and weights times the activations themselves up to their
+ * 8 bits. */
+static void definition(void **state)
+{
+    (void)state;
+    struct mm_kernels k = kernels(INFER_CPU_SCALAR);
+    uint64_t seed = 7;
+    for (size_t i = 0; i < MM_DATA_TYPES; i++) {
+        struct product p = {&mm_data_types[i], 1024, 19, 2, -1, SCALES_USUAL, INPUTS_USUAL, false};
+        struct buffers b = make_buffers(&p, &seed);
+        run_rows(&k, &p, b.w, b.x, 0, p.n_out, b.y[0]);
+        float *w = malloc(sizeof *w * p.n_in);
+        struct mm_xblock *x = aligned(mm_column_bytes(p.n_in));
+        double err2 = 0, ref2 = 0;
+        for (uint32_t c = 0; c < p.n_col; c++) {
+            mm_quantise(&k, b.x + c * p.n_in, p.n_in, x);
+            for (uint32_t r = 0; r < p.n_out; r++) {
+                uint64_t row_bytes = 0;
+                assert_true(dtype_size(p.t->type, p.n_in, &row_bytes));
+                dequant_row(p.t->type, b.w + r * row_bytes, w, p.n_in);
+                double magnitude, y = reference(w, x, p.n_in, &magnitude), exact = 0;
+                double got = (double)b.y[0][c * (p.n_out + 3) + r];
+                if (!(fabs(got - y) <= 2e-6 * magnitude + 1e-30))
+                    fail_msg("%s row %u: %g, not %g (terms %g)", p.t->name, r, got, y, magnitude);
+                for (uint32_t j = 0; j < p.n_in; j++)
+                    exact += (double)w[j] * (double)b.x[c * p.n_in + j];
+                err2 += (got - exact) * (got - exact);
+                ref2 += exact * exact;
+            }
+        }
+        double error = sqrt(err2 / ref2);
+        print_message("# %-8s relative error by 8-bit activations %.5f\n", p.t->name, error);
+        assert_true(error < 0.02);
+        free(w);
+        free(x);
+        free_buffers(&b);
+    }
+}
+
 static void table(void **state)
 {
     (void)state;
@@ -347,6 +402,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table),
         cmocka_unit_test(quantise_rules),
+        cmocka_unit_test(definition),
         cmocka_unit_test(splits),
         CPU_LEVELS(PER_LEVEL)
     };

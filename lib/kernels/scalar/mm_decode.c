@@ -444,10 +444,10 @@ static void row_q2_0(const uint8_t *p, uint32_t n, uint32_t r, struct mm_tile *t
     }
 }
 
-#define MM_DEFINE(id, name, class)                                                                                     \
+#define MM_DEFINE(id, name, class, v)                                                                                     \
     void mm_decode_##name##_scalar(const uint8_t *w, uint64_t row_bytes, uint32_t n_block, struct mm_tile *t)          \
     {                                                                                                                  \
         for (uint32_t r = 0; r < MM_TILE_ROWS; r++)                                                                    \
             row_##name(w + r * row_bytes, n_block, r, t);                                                              \
     }
-MM_TYPES(MM_DEFINE)
+MM_TYPES(MM_DEFINE, )

@@ -60,12 +60,12 @@ static void dot(enum form form, int zero, const struct mm_dot *a)
     }
 }
 
-#define MM_DEFINE(id, name, form, zero, max)                                                                           \
+#define MM_DEFINE(id, name, form, zero, max, v)                                                                           \
     void mm_dot_##name##_scalar(const struct mm_dot *a)                                                                \
     {                                                                                                                  \
         dot(form, zero, a);                                                                                            \
     }
-MM_CLASSES(MM_DEFINE)
+MM_CLASSES(MM_DEFINE, )
 
 /* Round to nearest, ties to even, for |v| < 2^22: adding 1.5 * 2^23 leaves no room for a fraction. */
 static int32_t round_even(float v)

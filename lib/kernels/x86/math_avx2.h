@@ -44,10 +44,10 @@ static inline __m256 math_tanh_avx2(__m256 x)
     p = _mm256_fmadd_ps(p, z, V8(TANH_C_2));
     p = _mm256_fmadd_ps(p, z, V8(TANH_C_1));
     p = _mm256_fmadd_ps(p, z, V8(TANH_C_0));
-    p = _mm256_fmadd_ps(p, _mm256_mul_ps(z, x), x);
+    p = _mm256_fmadd_ps(p, _mm256_mul_ps(z, a), a);
     __m256 e = _mm256_add_ps(math_exp_avx2(_mm256_add_ps(a, a)), V8(1.0f));
-    __m256 big = math_sign_avx2(_mm256_sub_ps(V8(1.0f), _mm256_div_ps(V8(2.0f), e)), x);
-    return _mm256_blendv_ps(big, p, _mm256_cmp_ps(a, V8(TANH_SPLIT), _CMP_LT_OQ));
+    __m256 big = _mm256_sub_ps(V8(1.0f), _mm256_div_ps(V8(2.0f), e));
+    return math_sign_avx2(_mm256_blendv_ps(big, p, _mm256_cmp_ps(a, V8(TANH_SPLIT), _CMP_LT_OQ)), x);
 }
 
 static inline __m256 math_erf_avx2(__m256 x)

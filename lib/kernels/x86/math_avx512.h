@@ -41,10 +41,10 @@ static inline __m512 math_tanh_avx512(__m512 x)
     p = _mm512_fmadd_ps(p, z, V16(TANH_C_2));
     p = _mm512_fmadd_ps(p, z, V16(TANH_C_1));
     p = _mm512_fmadd_ps(p, z, V16(TANH_C_0));
-    p = _mm512_fmadd_ps(p, _mm512_mul_ps(z, x), x);
+    p = _mm512_fmadd_ps(p, _mm512_mul_ps(z, a), a);
     __m512 e = _mm512_add_ps(math_exp_avx512(_mm512_add_ps(a, a)), V16(1.0f));
-    __m512 big = math_sign_avx512(_mm512_sub_ps(V16(1.0f), _mm512_div_ps(V16(2.0f), e)), x);
-    return _mm512_mask_mov_ps(big, _mm512_cmp_ps_mask(a, V16(TANH_SPLIT), _CMP_LT_OQ), p);
+    __m512 big = _mm512_sub_ps(V16(1.0f), _mm512_div_ps(V16(2.0f), e));
+    return math_sign_avx512(_mm512_mask_mov_ps(big, _mm512_cmp_ps_mask(a, V16(TANH_SPLIT), _CMP_LT_OQ), p), x);
 }
 
 static inline __m512 math_erf_avx512(__m512 x)

@@ -1,0 +1,5 @@
+#define MM_VARIANT avx512
+#define MM_VNNI 0
+#include "kernels/x86/mm_v512.h"
+
+#include "kernels/x86/mm_simd.h"

@@ -1,0 +1,471 @@
+/* The matrix product for any x86 vector: included once by each variant's source after mm_v256.h or mm_v512.h and a definition of MM_VARIANT,
+ * the variant's name. Rows lie in the lanes, V_ROWS at a time. Formats are described in scalar/mm_decode.c, the order of sums in mm.h.
+ *
+ * A walk_FORMAT function goes over the blocks of V_ROWS rows and emits each block's codes and scales to a sink: either a tile in memory or
+ * straight into the product with one column. Everything is inlined, so a sink costs nothing. */
+#include "base/codebooks.h"
+#include "kernels/mm.h"
+#include "kernels/mm_list.h"
+
+/* ---- a block of 32 inputs times nc columns ---- */
+
+/* acc[k] += sum over n groups of 4 inputs of codes * q[k]; codes[j * step] is group j. No code exceeds max. */
+INLINE void dots(int nc, vi *acc, const vi *codes, int step, int n, const struct mm_xblock *const *x, int from, int max)
+{
+#if MM_VNNI
+    (void)max;
+#pragma GCC unroll 8
+    for (int j = 0; j < n; j++) {
+        vi c = codes[j * step];
+#pragma GCC unroll 8
+        for (int k = 0; k < nc; k++)
+            acc[k] = vdpbusd(acc[k], c, vset_at(x[k]->q + 4 * (from + j)));
+    }
+#else
+    const vi ones = vset32(0x00010001);
+    if (max > 127) { /* two bytes times 127 overflow 16 bits: nibble by nibble, as in max <= 15 */
+        const vi low4 = vset32(0x0f0f0f0f), sixteens = vset32(0x00100010);
+        vi lo[V_COLS], hi[V_COLS];
+#pragma GCC unroll 8
+        for (int j = 0; j < n; j++) {
+            vi c = codes[j * step], cl = vand(c, low4), ch = vand(vsrl(c, 4), low4);
+#pragma GCC unroll 8
+            for (int k = 0; k < nc; k++) {
+                vi q = vset_at(x[k]->q + 4 * (from + j)), pl = vmaddubs(cl, q), ph = vmaddubs(ch, q);
+                lo[k] = j ? vadd16(lo[k], pl) : pl;
+                hi[k] = j ? vadd16(hi[k], ph) : ph;
+            }
+        }
+#pragma GCC unroll 8
+        for (int k = 0; k < nc; k++)
+            acc[k] = vadd32(acc[k], vadd32(vmadd16(lo[k], ones), vmadd16(hi[k], sixteens)));
+        return;
+    }
+    int depth = max <= 15 ? 8 : max <= 31 ? 4 : max <= 63 ? 2 : 1; /* pairs times 127 that 16 bits hold */
+    vi s[V_COLS];
+#pragma GCC unroll 8
+    for (int j = 0; j < n; j++) {
+        vi c = codes[j * step];
+#pragma GCC unroll 8
+        for (int k = 0; k < nc; k++) {
+            vi p = vmaddubs(c, vset_at(x[k]->q + 4 * (from + j)));
+            s[k] = j % depth ? vadd16(s[k], p) : p;
+            if (j % depth == depth - 1 || j == n - 1)
+                acc[k] = vadd32(acc[k], vmadd16(s[k], ones));
+        }
+    }
+#endif
+}
+
+struct scales {
+    vf d, d1, m;
+    vi n;
+};
+
+enum form { K32, K32M, K32P, K16 };
+
+INLINE vi begin(const struct mm_xblock *x, int zero)
+{
+    switch (zero) {
+    case 8:
+        return vset_at(&x->nz[0]);
+    case 16:
+        return vset_at(&x->nz[1]);
+    case 128:
+        return vset_at(&x->nz[2]);
+    default:
+        return vzero();
+    }
+}
+
+INLINE vi begin16(const struct mm_xblock *x, int half, int zero)
+{
+    vi z = vset_at(&x->nz32[half]);
+    return zero == 64 ? vadd32(z, z) : z;
+}
+
+INLINE void block(enum form form, int zero, int max, int nc, vf *acc, const vi *codes, int step, struct scales s,
+                  const struct mm_xblock *const *x)
+{
+    vi i[V_COLS];
+    if (form == K16) {
+        for (int h = 0; h < 2; h++) {
+#pragma GCC unroll 8
+            for (int k = 0; k < nc; k++)
+                i[k] = begin16(x[k], h, zero);
+            dots(nc, i, codes + 4 * h * step, step, 4, x, 4 * h, max);
+#pragma GCC unroll 8
+            for (int k = 0; k < nc; k++)
+                acc[k] = vfma(vmul(h ? s.d1 : s.d, vsetf(&x[k]->d)), vcvt(i[k]), acc[k]);
+        }
+        return;
+    }
+#pragma GCC unroll 8
+    for (int k = 0; k < nc; k++)
+        i[k] = begin(x[k], zero);
+    dots(nc, i, codes, step, 8, x, 0, max);
+#pragma GCC unroll 8
+    for (int k = 0; k < nc; k++) {
+        vf dx = vsetf(&x[k]->d);
+        acc[k] = vfma(vmul(s.d, dx), vcvt(i[k]), acc[k]);
+        if (form == K32M)
+            acc[k] = vfma(s.m, vsetf(&x[k]->dsum), acc[k]);
+        if (form == K32P)
+            acc[k] = vfma(vmul(s.m, dx), vcvt(vmadd16(s.n, vset_at(x[k]->s))), acc[k]);
+    }
+}
+
+/* ---- tiles times columns ---- */
+
+/* V_ROWS rows from `lane` of a tile times nc columns from x and y on. */
+INLINE void dot_cols(enum form form, int zero, int max, int nc, const struct mm_dot *a, int lane, const struct mm_xblock *x,
+                     float *y, size_t y_stride, bool first)
+{
+    const struct mm_xblock *xs[V_COLS];
+    vf acc[V_COLS];
+    for (int k = 0; k < nc; k++) {
+        xs[k] = x + (size_t)k * a->x_stride;
+        acc[k] = first ? vzerof() : vloadf(y + (size_t)k * y_stride + lane);
+    }
+    const struct mm_tile *t = a->tile;
+    for (uint32_t b = 0; b < a->n_block; b++) {
+        struct scales s = {.d = vloadf(t->d[b][0] + lane)};
+        if (form == K16)
+            s.d1 = vloadf(t->d[b][1] + lane);
+        if (form == K32M || form == K32P)
+            s.m = vloadf(t->m[b] + lane);
+        if (form == K32P)
+            s.n = vload(t->n[b] + lane);
+        block(form, zero, max, nc, acc, (const vi *)(const void *)t->codes[b][0][lane], 16 / V_ROWS, s, xs);
+        for (int k = 0; k < nc; k++)
+            xs[k]++;
+    }
+    for (int k = 0; k < nc; k++)
+        vstoref(y + (size_t)k * y_stride + lane, acc[k]);
+}
+
+INLINE void dot_group(enum form form, int zero, int max, int nc, const struct mm_dot *a, const struct mm_xblock *x, float *y)
+{
+    if (a->n_row == 16) {
+        for (int lane = 0; lane < 16; lane += V_ROWS)
+            dot_cols(form, zero, max, nc, a, lane, x, y, a->y_stride, a->first);
+        return;
+    }
+    float tmp[V_COLS * 16] = {0};
+    for (int k = 0; k < nc && !a->first; k++)
+        __builtin_memcpy(tmp + 16 * k, y + (size_t)k * a->y_stride, a->n_row * sizeof *y);
+    for (int lane = 0; lane < 16; lane += V_ROWS)
+        dot_cols(form, zero, max, nc, a, lane, x, tmp, 16, false);
+    for (int k = 0; k < nc; k++)
+        __builtin_memcpy(y + (size_t)k * a->y_stride, tmp + 16 * k, a->n_row * sizeof *y);
+}
+
+#define DEFINE_DOT(id, name, form, zero, max, v)                                                                       \
+    static __attribute__((noinline)) void wide_##name(const struct mm_dot *a, const struct mm_xblock *x, float *y)     \
+    {                                                                                                                  \
+        dot_group(form, zero, max, V_COLS, a, x, y);                                                                   \
+    }                                                                                                                  \
+    static __attribute__((noinline)) void single_##name(const struct mm_dot *a, const struct mm_xblock *x, float *y)   \
+    {                                                                                                                  \
+        dot_group(form, zero, max, 1, a, x, y);                                                                        \
+    }                                                                                                                  \
+    void mm_dot_##name##_##v(const struct mm_dot *a)                                                                   \
+    {                                                                                                                  \
+        uint32_t c = 0;                                                                                                \
+        for (; c + V_COLS <= a->n_col; c += V_COLS)                                                                    \
+            wide_##name(a, a->x + c * a->x_stride, a->y + c * a->y_stride);                                            \
+        for (; c < a->n_col; c++)                                                                                      \
+            single_##name(a, a->x + c * a->x_stride, a->y + c * a->y_stride);                                          \
+    }
+MM_CLASSES(DEFINE_DOT, MM_VARIANT)
+
+/* ---- sinks ---- */
+
+struct sink {
+    bool fused;
+    /* a tile */
+    struct mm_tile *t;
+    int lane;
+    /* one column */
+    const struct mm_xblock *x;
+    vf acc;
+    uintptr_t ahead;
+    uint32_t ahead_step; /* bytes of a block of 32 inputs of V_ROWS rows */
+};
+
+INLINE void emit(struct sink *s, enum form form, int zero, int max, uint32_t b, const vi c[8], struct scales v)
+{
+    if (s->fused) {
+        const struct mm_xblock *x = s->x + b;
+        for (uint32_t i = 0; i < s->ahead_step; i += 64)
+            _mm_prefetch((const char *)(s->ahead + (uintptr_t)b * s->ahead_step + i), _MM_HINT_T1);
+        block(form, zero, max, 1, &s->acc, c, 1, v, &x);
+        return;
+    }
+    struct mm_tile *t = s->t;
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++)
+        vstore(t->codes[b][j][s->lane], c[j]);
+    vstoref(t->d[b][0] + s->lane, v.d);
+    if (form == K16)
+        vstoref(t->d[b][1] + s->lane, v.d1);
+    if (form == K32M || form == K32P)
+        vstoref(t->m[b] + s->lane, v.m);
+    if (form == K32P)
+        vstore(t->n[b] + s->lane, v.n);
+}
+
+#define EMIT_MM_K32_Z8(s, b, c, v) emit(s, K32, 8, 15, b, c, v)
+#define EMIT_MM_K32_Z16(s, b, c, v) emit(s, K32, 16, 31, b, c, v)
+#define EMIT_MM_K32_Z128(s, b, c, v) emit(s, K32, 128, 255, b, c, v)
+#define EMIT_MM_K32M(s, b, c, v) emit(s, K32M, 0, 31, b, c, v)
+#define EMIT_MM_K32P(s, b, c, v) emit(s, K32P, 0, 45, b, c, v)
+#define EMIT_MM_K16_Z32(s, b, c, v) emit(s, K16, 32, 63, b, c, v)
+
+/* ---- walks ---- */
+
+INLINE void nibbles(const uint8_t *p, uint64_t stride, vi c[8])
+{
+    const vi low4 = vset32(0x0f0f0f0f);
+    vi q[4];
+    vrows16(p, stride, q);
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) {
+        c[j] = vand(q[j], low4);
+        c[j + 4] = vand(vsrl(q[j], 4), low4);
+    }
+}
+
+/* 32 bytes of each row. */
+INLINE void rows32(const uint8_t *p, uint64_t stride, vi c[8])
+{
+    vrows16(p, stride, c);
+    vrows16(p + 16, stride, c + 4);
+}
+
+INLINE void walk_q4_0(const uint8_t *p, uint64_t stride, uint32_t n, struct sink *s)
+{
+    for (uint32_t b = 0; b < n; b++, p += 18) {
+        vi c[8];
+        nibbles(p + 2, stride, c);
+        EMIT_MM_K32_Z8(s, b, c, ((struct scales){.d = vhalf(p, stride)}));
+    }
+}
+
+INLINE struct scales half_pair(vi dm)
+{
+    return (struct scales){.d = vhalf_low(dm), .m = vhalf_low(vsrl(dm, 16))};
+}
+
+INLINE void walk_q4_1(const uint8_t *p, uint64_t stride, uint32_t n, struct sink *s)
+{
+    for (uint32_t b = 0; b < n; b++, p += 20) {
+        vi c[8];
+        nibbles(p + 4, stride, c);
+        EMIT_MM_K32M(s, b, c, half_pair(vrows4(p, stride)));
+    }
+}
+
+INLINE void fifth_bits(vi c[8], vi high)
+{
+#pragma GCC unroll 8
+    for (unsigned j = 0; j < 8; j++)
+        c[j] = vor(c[j], vspread4(j ? vsrl(high, 4 * j) : high));
+}
+
+INLINE void walk_q5_0(const uint8_t *p, uint64_t stride, uint32_t n, struct sink *s)
+{
+    for (uint32_t b = 0; b < n; b++, p += 22) {
+        vi c[8];
+        nibbles(p + 6, stride, c);
+        fifth_bits(c, vrows4(p + 2, stride));
+        EMIT_MM_K32_Z16(s, b, c, ((struct scales){.d = vhalf(p, stride)}));
+    }
+}
+
+INLINE void walk_q5_1(const uint8_t *p, uint64_t stride, uint32_t n, struct sink *s)
+{
+    for (uint32_t b = 0; b < n; b++, p += 24) {
+        vi c[8];
+        nibbles(p + 8, stride, c);
+        fifth_bits(c, vrows4(p + 4, stride));
+        EMIT_MM_K32M(s, b, c, half_pair(vrows4(p, stride)));
+    }
+}
+
+INLINE void walk_q8_0(const uint8_t *p, uint64_t stride, uint32_t n, struct sink *s)
+{
+    const vi flip = vset32(0x80808080);
+    for (uint32_t b = 0; b < n; b++, p += 34) {
+        vi c[8];
+        rows32(p + 2, stride, c);
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; j++)
+            c[j] = vxor(c[j], flip);
+        EMIT_MM_K32_Z128(s, b, c, ((struct scales){.d = vhalf(p, stride)}));
+    }
+}
+
+/* The 8 scales and minima of a superblock of Q4_K or Q5_K, from its first 16 bytes. */
+INLINE void q4_k_scales(const uint8_t *p, uint64_t stride, vf d[8], vf m[8])
+{
+    const vi low6 = vset32(0x3f3f3f3f), low4 = vset32(0x0f0f0f0f), high2 = vset32(0x30303030), byte = vset32(255);
+    vi h[4];
+    vrows16(p, stride, h);
+    vf d0 = vhalf_low(h[0]), m0 = vneg(vhalf_low(vsrl(h[0], 16)));
+    vi sc[2] = {vand(h[1], low6), vand_or(vsrl(h[1], 2), high2, vand(h[3], low4))};
+    vi mn[2] = {vand(h[2], low6), vand_or(vsrl(h[2], 2), high2, vand(vsrl(h[3], 4), low4))};
+#pragma GCC unroll 8
+    for (unsigned k = 0; k < 8; k++) {
+        d[k] = vmul(d0, vcvt(vand(vsrl(sc[k / 4], 8 * (k % 4)), byte)));
+        m[k] = vmul(m0, vcvt(vand(vsrl(mn[k / 4], 8 * (k % 4)), byte)));
+    }
+}
+
+INLINE void walk_q4_k(const uint8_t *p, uint64_t stride, uint32_t n, struct sink *s)
+{
+    const vi low4 = vset32(0x0f0f0f0f);
+    for (uint32_t b = 0; b < n; b += 8, p += 144) {
+        vf d[8], m[8];
+        q4_k_scales(p, stride, d, m);
+        for (uint32_t k = 0; k < 8; k += 2) {
+            vi q[8], c[8];
+            rows32(p + 16 + 16 * k, stride, q);
+#pragma GCC unroll 8
+            for (int j = 0; j < 8; j++)
+                c[j] = vand(q[j], low4);
+            EMIT_MM_K32M(s, b + k, c, ((struct scales){.d = d[k], .m = m[k]}));
+#pragma GCC unroll 8
+            for (int j = 0; j < 8; j++)
+                c[j] = vand(vsrl(q[j], 4), low4);
+            EMIT_MM_K32M(s, b + k + 1, c, ((struct scales){.d = d[k + 1], .m = m[k + 1]}));
+        }
+    }
+}
+
+INLINE void walk_q5_k(const uint8_t *p, uint64_t stride, uint32_t n, struct sink *s)
+{
+    const vi low4 = vset32(0x0f0f0f0f), bit4 = vset32(0x10101010);
+    for (uint32_t b = 0; b < n; b += 8, p += 176) {
+        vf d[8], m[8];
+        vi high[8];
+        q4_k_scales(p, stride, d, m);
+        rows32(p + 16, stride, high);
+#pragma GCC unroll 4
+        for (uint32_t k = 0; k < 8; k += 2) {
+            vi q[8], c[8];
+            rows32(p + 48 + 16 * k, stride, q);
+#pragma GCC unroll 8
+            for (int j = 0; j < 8; j++)
+                c[j] = vand_or(k <= 4 ? vsll(high[j], 4 - k) : vsrl(high[j], k - 4), bit4, vand(q[j], low4));
+            EMIT_MM_K32M(s, b + k, c, ((struct scales){.d = d[k], .m = m[k]}));
+#pragma GCC unroll 8
+            for (int j = 0; j < 8; j++)
+                c[j] = vand_or(k + 1 <= 4 ? vsll(high[j], 3 - k) : vsrl(high[j], k - 3), bit4, vand(vsrl(q[j], 4), low4));
+            EMIT_MM_K32M(s, b + k + 1, c, ((struct scales){.d = d[k + 1], .m = m[k + 1]}));
+        }
+    }
+}
+
+INLINE void walk_q6_k(const uint8_t *p, uint64_t stride, uint32_t n, struct sink *s)
+{
+    const vi low4 = vset32(0x0f0f0f0f), high2 = vset32(0x30303030);
+    for (uint32_t b = 0; b < n; b += 8, p += 210) {
+        vi sc[4];
+        vf d = vhalf(p + 208, stride);
+        vrows16(p + 192, stride, sc);
+#pragma GCC unroll 2
+        for (uint32_t half = 0; half < 2; half++) {
+            vi q[2][8], h[8];
+            rows32(p + 64 * half, stride, q[0]);
+            rows32(p + 64 * half + 32, stride, q[1]);
+            rows32(p + 128 + 32 * half, stride, h);
+#pragma GCC unroll 4
+            for (uint32_t k = 0; k < 4; k++) {
+                vi c[8];
+#pragma GCC unroll 8
+                for (int j = 0; j < 8; j++) {
+                    vi hi = k == 3 ? vsrl(h[j], 2) : k == 2 ? h[j] : vsll(h[j], 4 - 2 * k);
+                    c[j] = vand_or(hi, high2, vand(k / 2 ? vsrl(q[k % 2][j], 4) : q[k % 2][j], low4));
+                }
+                vi two = sc[2 * half + k / 2]; /* four signed bytes */
+                struct scales v = {
+                    .d = vmul(d, vcvt(vsra(k % 2 ? vsll(two, 8) : vsll(two, 24), 24))),
+                    .d1 = vmul(d, vcvt(vsra(k % 2 ? two : vsll(two, 16), 24))),
+                };
+                EMIT_MM_K16_Z32(s, b + 4 * half + k, c, v);
+            }
+        }
+    }
+}
+
+INLINE void nibbles_lut(const uint8_t *p, uint64_t stride, const int8_t *table, vi zero, vi c[8])
+{
+    nibbles(p, stride, c);
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++)
+        c[j] = vadd8(vlut(table, c[j]), zero);
+}
+
+INLINE void walk_iq4_nl(const uint8_t *p, uint64_t stride, uint32_t n, struct sink *s)
+{
+    for (uint32_t b = 0; b < n; b++, p += 18) {
+        vi c[8];
+        nibbles_lut(p + 2, stride, codebook_iq4nl, vset32(0x80808080), c);
+        EMIT_MM_K32_Z128(s, b, c, ((struct scales){.d = vhalf(p, stride)}));
+    }
+}
+
+INLINE void walk_iq4_xs(const uint8_t *p, uint64_t stride, uint32_t n, struct sink *s)
+{
+    const vi four = vset32(15), two = vset32(0x30), bias = vset32(32);
+    for (uint32_t b = 0; b < n; b += 8, p += 136) {
+        vi head = vrows4(p, stride), low = vrows4(p + 4, stride), high = vsrl(head, 16);
+        vf d = vhalf_low(head);
+#pragma GCC unroll 8
+        for (unsigned k = 0; k < 8; k++) {
+            vi c[8];
+            nibbles_lut(p + 8 + 16 * k, stride, codebook_iq4nl, vset32(0x80808080), c);
+            vi top = k < 2 ? vsll(high, 4 - 2 * k) : vsrl(high, 2 * k - 4);
+            vi scale = vsub32(vand_or(top, two, vand(vsrl(low, 4 * k), four)), bias);
+            EMIT_MM_K32_Z128(s, b + k, c, ((struct scales){.d = vmul(d, vcvt(scale))}));
+        }
+    }
+}
+
+/* 2^(e - 128) for e of 0 .. 255, subnormals too: the product of two powers of two that are normal. */
+INLINE vf e8m0_half(vi e)
+{
+    vi bias = vset32(127 - 64), e1 = vsrl(e, 1), e2 = vsub32(e, e1);
+    return vmul(vasfloat(vsll(vadd32(e1, bias), 23)), vasfloat(vsll(vadd32(e2, bias), 23)));
+}
+
+INLINE void walk_mxfp4(const uint8_t *p, uint64_t stride, uint32_t n, struct sink *s)
+{
+    for (uint32_t b = 0; b < n; b++, p += 17) {
+        vi c[8];
+        nibbles_lut(p + 1, stride, codebook_fp4, vset32(0x10101010), c);
+        EMIT_MM_K32_Z16(s, b, c, ((struct scales){.d = e8m0_half(vrows1(p, stride))}));
+    }
+}
+
+#define DEFINE_TYPE(type, name, panel, v)                                                                              \
+    void mm_decode_##name##_##v(const uint8_t *w, uint64_t row_bytes, uint32_t n_block, struct mm_tile *t)             \
+    {                                                                                                                  \
+        for (int lane = 0; lane < 16; lane += V_ROWS) {                                                                \
+            struct sink s = {.fused = false, .t = t, .lane = lane};                                                    \
+            walk_##name(w + (uint64_t)lane * row_bytes, row_bytes, n_block, &s);                                       \
+        }                                                                                                              \
+    }                                                                                                                  \
+    void mm_one_##name##_##v(const uint8_t *w, uint64_t row_bytes, uint32_t n_block, const struct mm_xblock *x,        \
+                             float acc[16], uintptr_t ahead)                                                           \
+    {                                                                                                                  \
+        for (int lane = 0; lane < 16; lane += V_ROWS) {                                                                \
+            struct sink s = {.fused = true, .x = x, .acc = vloadf(acc + lane)};                                        \
+            s.ahead_step = panel * V_ROWS / 16;                                                                        \
+            s.ahead = ahead + (uintptr_t)n_block * (lane ? s.ahead_step : 0);                                          \
+            walk_##name(w + (uint64_t)lane * row_bytes, row_bytes, n_block, &s);                                       \
+            vstoref(acc + lane, s.acc);                                                                                \
+        }                                                                                                              \
+    }
+MM_SIMD_TYPES(DEFINE_TYPE, MM_VARIANT)
