@@ -61,7 +61,7 @@ static const struct pretok_stage st_qwen35[] = {WORDS(qwen35_words), END};
 static const struct pretok_stage st_digits_gpt2[] = {NUMBER_1, WORDS(gpt2_words), END};
 static const struct pretok_stage st_falcon[] = {
     CLASS(.is = is_punct_falcon), /* [\p{P}\$\+<=>\^~\|`]+ */
-    WORDS(gpt2_words), NUMBERS, ASCII_DIGITS_3, END};
+    WORDS(gpt2_words), ASCII_DIGITS_3, END};
 static const struct pretok_stage st_deepseek_llm[] = {
     NEWLINE_1,
     CLASS(.is = is_cased_deepseek, .lead = LEAD_SPACE), /* \s?[A-Za-z...]+ */
