@@ -52,23 +52,52 @@ static size_t part_bytes(const struct infer_tokenizer *t, const char *s, size_t 
     return len;
 }
 
-/* One merge, "left right". buf has room for twice the longest piece. A merge that makes a control token is left out. */
-static infer_status add_merge(struct infer_tokenizer *t, uint32_t rank, struct file_str s, char *buf, infer_error *err)
+#define BATCH 32
+
+/* Merges are read a few at a time, so that their look-ups overlap. */
+struct merge_batch {
+    char *text;      /* [BATCH][stride] the bytes of both parts */
+    size_t stride;
+    uint32_t n, rank; /* of the first */
+    uint32_t touched; /* see flush_merges */
+    struct vocab_query q[BATCH * 3];
+};
+
+/* Takes one merge, "left right". */
+static infer_status take_merge(const struct infer_tokenizer *t, struct merge_batch *b, struct file_str s, infer_error *err)
 {
-    const struct vocab *v = &t->v;
     const char *gap = s.len > 2 ? memchr(s.data + 1, ' ', (size_t)s.len - 1) : NULL;
-    if (!gap || gap + 1 == s.data + s.len || s.len > 2 * (uint64_t)v->max_piece + 1)
-        return TOK_FAIL(t, err, INFER_ERROR_VALUE, KEY_MERGES, "merge %u is not two tokens", rank);
-    size_t a = part_bytes(t, s.data, (size_t)(gap - s.data), buf);
-    size_t b = part_bytes(t, gap + 1, (size_t)(s.data + s.len - gap) - 1, buf + a);
-    struct pair_slot p = {vocab_find(v, buf, a), vocab_find(v, buf + a, b), rank, vocab_find(v, buf, a + b)};
-    if (p.left == VOCAB_NONE || p.right == VOCAB_NONE || p.id == VOCAB_NONE)
-        return TOK_FAIL(t, err, INFER_ERROR_VALUE, KEY_MERGES, "merge %u names a token that is not in the vocabulary",
-                        rank);
-    if (!vocab_is_text(v, p.id))
-        return INFER_OK;
-    if (!pair_add(&t->pairs, p))
-        return TOK_FAIL(t, err, INFER_ERROR_LIMIT, KEY_MERGES, "the merges collide: not a vocabulary");
+    if (!gap || gap + 1 == s.data + s.len || s.len > 2 * (uint64_t)t->v.max_piece + 1)
+        return TOK_FAIL(t, err, INFER_ERROR_VALUE, KEY_MERGES, "merge %u is not two tokens", b->rank + b->n);
+    char *text = b->text + b->n * b->stride;
+    uint32_t left = (uint32_t)part_bytes(t, s.data, (size_t)(gap - s.data), text);
+    uint32_t right = (uint32_t)part_bytes(t, gap + 1, (size_t)(s.data + s.len - gap) - 1, text + left);
+    struct vocab_query *q = b->q + b->n++ * 3;
+    q[0] = (struct vocab_query){.s = text, .len = left};
+    q[1] = (struct vocab_query){.s = text + left, .len = right};
+    q[2] = (struct vocab_query){.s = text, .len = left + right};
+    return INFER_OK;
+}
+
+/* Adds what the batch holds. A merge that makes a control token is left out. */
+static infer_status flush_merges(struct infer_tokenizer *t, struct merge_batch *b, infer_error *err)
+{
+    uint32_t touched = 0;
+    vocab_find_many(&t->v, b->q, (size_t)b->n * 3);
+    for (uint32_t i = 0; i < b->n; i++)
+        touched |= t->pairs.slots[pair_hash(b->q[i * 3].id, b->q[i * 3 + 1].id) & t->pairs.mask].rank;
+    for (uint32_t i = 0; i < b->n; i++) {
+        const struct vocab_query *q = b->q + i * 3;
+        struct pair_slot p = {q[0].id, q[1].id, b->rank + i, q[2].id};
+        if (p.left == VOCAB_NONE || p.right == VOCAB_NONE || p.id == VOCAB_NONE)
+            return TOK_FAIL(t, err, INFER_ERROR_VALUE, KEY_MERGES,
+                            "merge %u names a token that is not in the vocabulary", p.rank);
+        if (vocab_is_text(&t->v, p.id) && !pair_add(&t->pairs, p))
+            return TOK_FAIL(t, err, INFER_ERROR_LIMIT, KEY_MERGES, "the merges collide: not a vocabulary");
+    }
+    b->rank += b->n;
+    b->n = 0;
+    b->touched = touched; /* keeps the loads above, which bring the slots into the cache */
     return INFER_OK;
 }
 
@@ -85,16 +114,28 @@ infer_status bpe_open(struct infer_tokenizer *t, infer_error *err)
     uint32_t cap = 16;
     while (cap < it.left + it.left / 2)
         cap *= 2;
-    t->pairs.slots = mem_array(&t->env->alloc, cap, sizeof *t->pairs.slots);
+    const struct alloc *a = &t->env->alloc;
+    t->pairs.slots = mem_array(a, cap, sizeof *t->pairs.slots);
     t->pairs.mask = cap - 1;
-    char *buf = mem_alloc(&t->env->alloc, 2 * (size_t)t->v.max_piece + 2);
-    if (!t->pairs.slots || !buf)
+    struct merge_batch *b = mem_zalloc(a, sizeof *b);
+    if (b) {
+        b->stride = 2 * (size_t)t->v.max_piece + 2;
+        b->text = mem_array(a, BATCH, b->stride);
+    }
+    if (!t->pairs.slots || !b || !b->text)
         st = err_no_memory(err);
     else
         memset(t->pairs.slots, 0xFF, (size_t)cap * sizeof *t->pairs.slots);
-    for (uint32_t rank = 0; st == INFER_OK && file_strings_next(&it, &s); rank++)
-        st = add_merge(t, rank, s, buf, err);
-    mem_free(&t->env->alloc, buf);
+    while (st == INFER_OK && file_strings_next(&it, &s)) {
+        st = take_merge(t, b, s, err);
+        if (st == INFER_OK && b->n == BATCH)
+            st = flush_merges(t, b, err);
+    }
+    if (st == INFER_OK)
+        st = flush_merges(t, b, err);
+    if (b)
+        mem_free(a, b->text);
+    mem_free(a, b);
     return st;
 }
 

@@ -10,9 +10,10 @@ static const char *const eot_spellings[] = { /* the first that the vocabulary ha
 
 static const char *const end_spellings[] = { /* each of these ends generation */
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>",
-    "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>",
+    "<|endoftext|>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>",
     "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "<｜end▁of▁sentence｜>", "[e~[",
     "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<|file_sep|>"};
+/* "</s>" too, but only where the file has it as a control token: in other vocabularies it is HTML. */
 
 static const char *const control_spellings[] = { /* control tokens even where the file has them otherwise */
     "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<|fim_suffix|>", "<fim-suffix>",
@@ -105,7 +106,7 @@ static void match_spelling(const char *const *spellings, uint32_t *ids, size_t n
             ids[i] = id;
 }
 
-static void find_spellings(const struct vocab *v, struct spelled *f)
+static void find_spellings(struct vocab *v, struct spelled *f)
 {
     memset(f, 0xFF, sizeof *f);
     for (uint32_t i = 0; i < v->n; i++) {
@@ -113,6 +114,8 @@ static void find_spellings(const struct vocab *v, struct spelled *f)
         size_t len = v->pieces.at[i].len;
         if (len < 4 || len > 32 || (s[0] != '<' && s[0] != '[' && s[0] != '_'))
             continue;
+        if (len == 4 && !memcmp(s, "</s>", 4) && vocab_kind(v, i) == INFER_TOKEN_CONTROL)
+            v->attr[i] |= ATTR_ENDS_TURN;
         match_spelling(eot_spellings, f->eot, COUNT(eot_spellings), s, len, i);
         match_spelling(end_spellings, f->end, COUNT(end_spellings), s, len, i);
         match_spelling(shown_spellings, f->shown, COUNT(shown_spellings), s, len, i);
@@ -134,19 +137,15 @@ static void set_end(struct vocab *v, uint32_t id)
         v->attr[id] |= ATTR_ENDS_TURN;
 }
 
-/* In some vocabularies a spelling of the list means something else. */
+/* In gpt-oss's vocabulary a spelling of the list means something else. */
 static void mend_ends(struct vocab *v, const struct spelled *f)
 {
-    uint32_t end = end_token(f, "<|end|>"), s = end_token(f, "</s>");
+    uint32_t end = end_token(f, "<|end|>");
     bool call = end_token(f, "<|call|>") != VOCAB_NONE || end_token(f, "<|calls|>") != VOCAB_NONE;
     bool more = end_token(f, "<|return|>") != VOCAB_NONE || end_token(f, "<|flush|>") != VOCAB_NONE;
-    if (end != VOCAB_NONE && call && more) { /* gpt-oss: ends one message of several */
+    if (end != VOCAB_NONE && call && more) { /* it ends one message of several */
         v->attr[end] &= (uint8_t)~ATTR_ENDS_TURN;
         vocab_set_kind(v, end, INFER_TOKEN_USER_DEFINED);
-    }
-    if (s != VOCAB_NONE && end_token(f, "<|tool_response>") != VOCAB_NONE) { /* Gemma 4: HTML */
-        v->attr[s] &= (uint8_t)~ATTR_ENDS_TURN;
-        vocab_set_kind(v, s, INFER_TOKEN_NORMAL);
     }
 }
 

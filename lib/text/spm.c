@@ -81,15 +81,33 @@ static uint32_t rank_of(float score)
     return bits & 0x80000000u ? bits : ~(bits | 0x80000000u);
 }
 
+/* User-defined tokens are joined to nothing. */
+static bool is_frozen(const struct vocab *v, uint32_t id)
+{
+    return id != MERGE_NONE && vocab_kind(v, id) == INFER_TOKEN_USER_DEFINED;
+}
+
 static bool find_pair(const void *user, const char *word, const struct merge_symbol *l, const struct merge_symbol *r,
                       uint32_t *rank, uint32_t *id)
 {
     const struct vocab *v = &((const struct infer_tokenizer *)user)->v;
     *id = vocab_find(v, word + l->start, l->len + r->len);
-    if (*id == VOCAB_NONE || !vocab_is_text(v, *id))
+    if (*id == VOCAB_NONE || !vocab_is_text(v, *id) || is_frozen(v, l->id) || is_frozen(v, r->id))
         return false;
     *rank = rank_of(file_array_f32(&v->scores, *id));
     return true;
+}
+
+/* The longest user-defined token of U+2581 alone that s begins with, or VOCAB_NONE. Those of text were found before spaces became U+2581. */
+static uint32_t mark_run(const struct infer_tokenizer *t, const char *s, size_t len, size_t *used)
+{
+    uint32_t id = VOCAB_NONE;
+    for (size_t n = 1; n <= SPM_MARK_RUN && n * 3 <= len && !memcmp(s + n * 3 - 3, SPACE_MARK, 3); n++)
+        if (t->mark_run[n] != VOCAB_NONE) {
+            id = t->mark_run[n];
+            *used = n * 3;
+        }
+    return id;
 }
 
 static bool encode_run(struct encoder *e, const char *s, size_t len, bool *after_unknown)
@@ -100,7 +118,9 @@ static bool encode_run(struct encoder *e, const char *s, size_t len, bool *after
         return false;
     for (size_t i = 0; i < len; i += used) {
         (void)utf8_decode(s + i, len - i, &used);
-        uint32_t id = vocab_find(v, s + i, used);
+        uint32_t id = s[i] == SPACE_MARK[0] && e->t->mark_runs ? mark_run(e->t, s + i, len - i, &used) : VOCAB_NONE;
+        if (id == VOCAB_NONE)
+            id = vocab_find(v, s + i, used);
         merge_add(&e->merger, (uint32_t)i, (uint32_t)used, id != VOCAB_NONE && vocab_is_text(v, id) ? id : MERGE_NONE);
     }
     if (!merge_run(&e->merger, s, find_pair, e->t))
@@ -145,6 +165,25 @@ void spm_encode(struct encoder *e)
     for (size_t from = 0, to; from < b->len && !e->no_memory; from = to) {
         to = spm_next_cut(e->t, b->data, b->len, from);
         e->no_memory = !encode_run(e, b->data + from, to - from, &after_unknown);
+    }
+}
+
+/* Files spell such tokens with spaces, or as SentencePiece does. */
+void spm_find_mark_runs(struct infer_tokenizer *t)
+{
+    const struct vocab *v = &t->v;
+    memset(t->mark_run, 0xFF, sizeof t->mark_run);
+    for (uint32_t id = v->n; id-- > 0;) {
+        const struct str_at *b = &v->bytes.at[id];
+        if (vocab_kind(v, id) != INFER_TOKEN_USER_DEFINED || !b->len || b->len > SPM_MARK_RUN)
+            continue;
+        uint32_t n = 0;
+        while (n < b->len && v->bytes.base[b->off + n] == ' ')
+            n++;
+        if (n == b->len) {
+            t->mark_run[n] = id;
+            t->mark_runs = true;
+        }
     }
 }
 

@@ -84,7 +84,10 @@ static infer_status load(struct infer_tokenizer *t, infer_error *err)
     case INFER_TOKENIZER_BPE: return bpe_open(t, err);
     case INFER_TOKENIZER_WORDPIECE: return wordpiece_open(t, err);
     case INFER_TOKENIZER_UNIGRAM: return unigram_open(t, err);
-    default: spm_find_joins(t); return INFER_OK;
+    default:
+        spm_find_joins(t);
+        spm_find_mark_runs(t);
+        return INFER_OK;
     }
 }
 

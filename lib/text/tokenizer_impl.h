@@ -26,6 +26,8 @@ struct special_set {
     uint8_t first[32];
 };
 
+#define SPM_MARK_RUN 64
+
 struct infer_tokenizer {
     struct ref ref;
     const struct env *env;
@@ -42,6 +44,8 @@ struct infer_tokenizer {
     struct pair_table pairs;   /* BPE */
     uint8_t joins[16];         /* SPM: bit c: some token has the ASCII character c before a U+2581 */
     bool joins_other;          /* SPM: some token has another character there */
+    bool mark_runs;            /* SPM: there are user-defined tokens of spaces alone; */
+    uint32_t mark_run[SPM_MARK_RUN + 1]; /* by their number of spaces, or VOCAB_NONE */
     struct trie trie;          /* Unigram, WordPiece: what words are made of */
     struct charsmap charsmap;  /* SPM, Unigram */
     float unk_score;           /* Unigram */
@@ -80,6 +84,8 @@ void wordpiece_encode(struct encoder *e, const char *s, size_t len);
 void spm_normalize(struct encoder *e, const char *s, size_t len, bool prefix);
 /* Finds which characters some token has in front of a U+2581. */
 void spm_find_joins(struct infer_tokenizer *t);
+/* Finds the user-defined tokens of spaces alone. */
+void spm_find_mark_runs(struct infer_tokenizer *t);
 /* The first place after `from` in front of a U+2581 where no token reaches across, or len. */
 size_t spm_next_cut(const struct infer_tokenizer *t, const char *s, size_t len, size_t from);
 

@@ -245,12 +245,12 @@ static const struct strs *table_keys(const struct vocab *v)
     return v->form == FORM_BYTE_LEVEL ? &v->bytes : &v->pieces;
 }
 
-static bool table_add(struct vocab *v, uint32_t id)
+static bool table_add(struct vocab *v, uint32_t id, uint64_t h)
 {
     const struct strs *k = table_keys(v);
     const char *s = str_of(k, id);
     uint32_t len = k->at[id].len;
-    uint64_t h = hash_bytes(s, len), tag = h >> 32;
+    uint64_t tag = h >> 32;
     uint32_t at = (uint32_t)h & v->table.mask;
     for (int probes = 0; probes < MAX_PROBES; probes++, at = (at + 1) & v->table.mask) {
         uint64_t slot = v->table.slots[at];
@@ -259,18 +259,18 @@ static bool table_add(struct vocab *v, uint32_t id)
             return true;
         }
         uint32_t other = (uint32_t)slot - 1;
-        if (slot >> 32 == tag && k->at[other].len == len && !memcmp(str_of(k, other), s, len))
-            return true; /* a duplicate: the first stays */
+        if (slot >> 32 == tag && k->at[other].len == len && !memcmp(str_of(k, other), s, len)) {
+            v->duplicates = true;
+            return true;
+        }
     }
     return false;
 }
 
-uint32_t vocab_find(const struct vocab *v, const char *s, size_t len)
+static uint32_t find_hashed(const struct vocab *v, const char *s, size_t len, uint64_t h)
 {
-    if (len > v->max_piece || !len)
-        return VOCAB_NONE;
     const struct strs *k = table_keys(v);
-    uint64_t h = hash_bytes(s, len), tag = h >> 32;
+    uint64_t tag = h >> 32;
     for (uint32_t at = (uint32_t)h & v->table.mask;; at = (at + 1) & v->table.mask) {
         uint64_t slot = v->table.slots[at];
         if (!slot)
@@ -281,24 +281,59 @@ uint32_t vocab_find(const struct vocab *v, const char *s, size_t len)
     }
 }
 
-uint32_t vocab_find_spelling(const struct vocab *v, const char *s, size_t len)
+uint32_t vocab_find(const struct vocab *v, const char *s, size_t len)
 {
-    for (uint32_t i = 0; i < v->n; i++)
-        if (v->pieces.at[i].len == len && !memcmp(str_of(&v->pieces, i), s, len))
-            return i;
-    return VOCAB_NONE;
+    return len > v->max_piece || !len ? VOCAB_NONE : find_hashed(v, s, len, hash_bytes(s, len));
 }
 
-static bool fill_table(struct vocab *v, bool text)
+void vocab_find_many(const struct vocab *v, struct vocab_query *q, size_t n)
 {
+    const struct strs *k = table_keys(v);
+    for (size_t i = 0; i < n; i++)
+        q[i].hash = hash_bytes(q[i].s, q[i].len);
+    for (size_t i = 0; i < n; i++) { /* a guess from the first slot: these loads do not wait for each other */
+        uint64_t slot = v->table.slots[(uint32_t)q[i].hash & v->table.mask];
+        q[i].id = slot && slot >> 32 == q[i].hash >> 32 ? (uint32_t)slot - 1 : VOCAB_NONE;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (q[i].id != VOCAB_NONE && k->at[q[i].id].len != q[i].len)
+            q[i].id = VOCAB_NONE;
+    for (size_t i = 0; i < n; i++)
+        if (q[i].id == VOCAB_NONE || memcmp(str_of(k, q[i].id), q[i].s, q[i].len))
+            q[i].id = q[i].len && q[i].len <= v->max_piece ? find_hashed(v, q[i].s, q[i].len, q[i].hash) : VOCAB_NONE;
+}
+
+#define BATCH 64
+
+static bool table_add_batch(struct vocab *v, const uint32_t *ids, uint32_t n)
+{
+    const struct strs *k = table_keys(v);
+    uint64_t hash[BATCH], touched = 0;
+    for (uint32_t i = 0; i < n; i++)
+        hash[i] = hash_bytes(str_of(k, ids[i]), k->at[ids[i]].len);
+    for (uint32_t i = 0; i < n; i++) /* brings the slots into the cache, all at a time */
+        touched |= v->table.slots[(uint32_t)hash[i] & v->table.mask];
+    for (uint32_t i = 0; i < n; i++)
+        if (!table_add(v, ids[i], hash[i]))
+            return false;
+    return touched != UINT64_MAX; /* always: no id + 1 has all bits set. It keeps the loads from being optimised away */
+}
+
+static bool fill_table(struct vocab *v, bool normal)
+{
+    uint32_t ids[BATCH], n = 0;
     for (uint32_t i = 0; i < v->n; i++) {
         int32_t kind = vocab_kind(v, i);
-        if (kind == INFER_TOKEN_BYTE || !table_keys(v)->at[i].len)
+        if (kind == INFER_TOKEN_BYTE || !table_keys(v)->at[i].len || (kind == INFER_TOKEN_NORMAL) != normal)
             continue;
-        if ((kind == INFER_TOKEN_NORMAL) == text && !table_add(v, i))
-            return false;
+        ids[n++] = i;
+        if (n == BATCH) {
+            if (!table_add_batch(v, ids, n))
+                return false;
+            n = 0;
+        }
     }
-    return true;
+    return table_add_batch(v, ids, n);
 }
 
 static void find_bytes(struct vocab *v)
