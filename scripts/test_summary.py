@@ -1,21 +1,24 @@
 #!/usr/bin/env python3
 """Counts test cases in meson's testlog.json: test_summary.py TESTLOG MESON-STATUS.
 
-Every test of the project prints TAP. A test that crashed, ran out of time, or gave no case counts as one failure.
+Every test of the project prints TAP (cmocka's way of it included: "not ok N # SKIP" is a skipped case). A test that crashed, ran out of time, or gave no case counts as one failure.
 Ends with "N passed, N failed, N skipped"; the exit status is 0 when none failed."""
 import json
 import re
 import sys
 
 CASE = re.compile(r"^(not )?ok\b[^#\n]*(#\s*skip)?", re.IGNORECASE)
+PLAN = re.compile(r"^1\.\.(\d+)")
 PLAN_SKIP = re.compile(r"^1\.\.0\b.*#\s*skip", re.IGNORECASE)
 
 
 def count(record):
     """(passed, failed, skipped, remark) of one test."""
-    passed = failed = skipped = 0
+    passed = failed = skipped = planned = 0
     for line in record.get("stdout", "").splitlines():
         case = CASE.match(line)
+        plan = PLAN.match(line)
+        planned += int(plan.group(1)) if plan else 0
         if case:
             if case.group(2):
                 skipped += 1
@@ -30,6 +33,8 @@ def count(record):
         return passed, 1, skipped, f"ended with {result}"
     if passed + failed + skipped == 0:
         return 0, 1, 0, "gave no test case"
+    if passed + failed + skipped < planned:
+        return passed, failed + 1, skipped, f"stopped before the last of {planned} cases"
     return passed, failed, skipped, ""
 
 
