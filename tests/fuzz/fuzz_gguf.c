@@ -35,7 +35,7 @@ static void look_at_tensor(const struct infer_file *f, const struct file_tensor 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    volatile uint64_t sum = 0;
+    static volatile uint64_t sum; /* so that the reads stay */
     struct infer_file *f;
     infer_error err;
     infer_source s = {.size = (uint32_t)sizeof s, .kind = INFER_SOURCE_MEMORY, .data = data, .length = size};
