@@ -19,7 +19,7 @@ INLINE void dots(int nc, vi *acc, const vi *codes, int step, int n, const struct
         vi c = codes[j * step];
 #pragma GCC unroll 8
         for (int k = 0; k < nc; k++)
-            acc[k] = vdpbusd(acc[k], c, vset_at(x[k]->q + 4 * (from + j)));
+            acc[k] = vdpbusd_at(acc[k], c, x[k]->q + 4 * (from + j));
     }
 #else
     const vi ones = vset32(0x00010001);
@@ -117,15 +117,15 @@ INLINE void block(enum form form, int zero, int max, int nc, vf *acc, const vi *
 
 /* ---- tiles times columns ---- */
 
-/* V_ROWS rows from `lane` of a tile times nc columns from x and y on. */
+/* V_ROWS rows from `lane` of a tile times nc columns. */
 INLINE void dot_cols(enum form form, int zero, int max, int nc, const struct mm_dot *a, int lane, const struct mm_xblock *x,
-                     float *y, size_t y_stride, bool first)
+                     float *y)
 {
     const struct mm_xblock *xs[V_COLS];
     vf acc[V_COLS];
     for (int k = 0; k < nc; k++) {
         xs[k] = x + (size_t)k * a->x_stride;
-        acc[k] = first ? vzerof() : vloadf(y + (size_t)k * y_stride + lane);
+        acc[k] = a->first ? vzerof() : vloadf(y + 16 * k + lane);
     }
     const struct mm_tile *t = a->tile;
     for (uint32_t b = 0; b < a->n_block; b++) {
@@ -141,41 +141,45 @@ INLINE void dot_cols(enum form form, int zero, int max, int nc, const struct mm_
             xs[k]++;
     }
     for (int k = 0; k < nc; k++)
-        vstoref(y + (size_t)k * y_stride + lane, acc[k]);
+        vstoref(y + 16 * k + lane, acc[k]);
 }
 
-INLINE void dot_group(enum form form, int zero, int max, int nc, const struct mm_dot *a, const struct mm_xblock *x, float *y)
-{
-    if (a->n_row == 16) {
-        for (int lane = 0; lane < 16; lane += V_ROWS)
-            dot_cols(form, zero, max, nc, a, lane, x, y, a->y_stride, a->first);
-        return;
+#define DEFINE_COLS(name, form, zero, max, nc)                                                                         \
+    static __attribute__((noinline)) void cols##nc##_##name(const struct mm_dot *a, uint32_t c)                        \
+    {                                                                                                                  \
+        for (int lane = 0; lane < 16; lane += V_ROWS)                                                                  \
+            dot_cols(form, zero, max, nc, a, lane, a->x + c * a->x_stride, a->acc + 16 * c);                           \
     }
-    float tmp[V_COLS * 16] = {0};
-    for (int k = 0; k < nc && !a->first; k++)
-        __builtin_memcpy(tmp + 16 * k, y + (size_t)k * a->y_stride, a->n_row * sizeof *y);
-    for (int lane = 0; lane < 16; lane += V_ROWS)
-        dot_cols(form, zero, max, nc, a, lane, x, tmp, 16, false);
-    for (int k = 0; k < nc; k++)
-        __builtin_memcpy(y + (size_t)k * a->y_stride, tmp + 16 * k, a->n_row * sizeof *y);
-}
+
+#if V_COLS == 8
+#define DEFINE_REST(name, form, zero, max) DEFINE_COLS(name, form, zero, max, 4)
+#define DO_REST(name)                                                                                                  \
+    for (; c + 4 <= a->n_col; c += 4)                                                                                  \
+        cols4_##name(a, c);
+#define DEFINE_WIDE(name, form, zero, max) DEFINE_COLS(name, form, zero, max, 8)
+#define DO_WIDE(name) cols8_##name(a, c)
+#else
+#define DEFINE_REST(name, form, zero, max)
+#define DO_REST(name)
+#define DEFINE_WIDE(name, form, zero, max) DEFINE_COLS(name, form, zero, max, 4)
+#define DO_WIDE(name) cols4_##name(a, c)
+#endif
 
 #define DEFINE_DOT(id, name, form, zero, max, v)                                                                       \
-    static __attribute__((noinline)) void wide_##name(const struct mm_dot *a, const struct mm_xblock *x, float *y)     \
-    {                                                                                                                  \
-        dot_group(form, zero, max, V_COLS, a, x, y);                                                                   \
-    }                                                                                                                  \
-    static __attribute__((noinline)) void single_##name(const struct mm_dot *a, const struct mm_xblock *x, float *y)   \
-    {                                                                                                                  \
-        dot_group(form, zero, max, 1, a, x, y);                                                                        \
-    }                                                                                                                  \
+    DEFINE_WIDE(name, form, zero, max)                                                                                 \
+    DEFINE_REST(name, form, zero, max)                                                                                 \
+    DEFINE_COLS(name, form, zero, max, 2)                                                                              \
+    DEFINE_COLS(name, form, zero, max, 1)                                                                              \
     void mm_dot_##name##_##v(const struct mm_dot *a)                                                                   \
     {                                                                                                                  \
         uint32_t c = 0;                                                                                                \
         for (; c + V_COLS <= a->n_col; c += V_COLS)                                                                    \
-            wide_##name(a, a->x + c * a->x_stride, a->y + c * a->y_stride);                                            \
-        for (; c < a->n_col; c++)                                                                                      \
-            single_##name(a, a->x + c * a->x_stride, a->y + c * a->y_stride);                                          \
+            DO_WIDE(name);                                                                                             \
+        DO_REST(name)                                                                                                  \
+        for (; c + 2 <= a->n_col; c += 2)                                                                              \
+            cols2_##name(a, c);                                                                                        \
+        if (c < a->n_col)                                                                                              \
+            cols1_##name(a, c);                                                                                        \
     }
 MM_CLASSES(DEFINE_DOT, MM_VARIANT)
 

@@ -114,7 +114,7 @@ INLINE vi vrows1(const uint8_t *p, uint64_t s)
 }
 
 #if MM_VNNI
-INLINE vi vdpbusd(vi acc, vi u, vi s) { return _mm256_dpbusd_avx_epi32(acc, u, s); }
+INLINE vi vdpbusd_at(vi acc, vi u, const int8_t *q) { return _mm256_dpbusd_avx_epi32(acc, u, vset_at(q)); }
 #endif
 
 #endif
