@@ -341,7 +341,7 @@ static void test_elements(void **state)
 
 /* ---- a layer, to the bit */
 
-enum { HIDDEN = 256, HEADS = 6, KV_HEADS = 2, DIM = 32, Q_WIDTH = HEADS * DIM, KV_WIDTH = KV_HEADS * DIM, FF = 300, LEN = 1100, MAX_PAGES = 40 };
+enum { HIDDEN = 256, HEADS = 6, KV_HEADS = 2, DIM = 32, Q_WIDTH = HEADS * DIM, KV_WIDTH = KV_HEADS * DIM, FF = 300, LEN = 2200, MAX_PAGES = 40 };
 
 struct layer {
     uint8_t *w[6];
@@ -503,8 +503,8 @@ static void test_layer(void **state)
     for (int variant = 0; variant < 4; variant++) {
         int32_t kv = variant == 1 ? INFER_KV_BF16 : variant == 2 ? INFER_KV_F32 : INFER_KV_F16;
         int32_t numerics = variant == 3 ? INFER_NUMERICS_PRECISE : INFER_NUMERICS_EXACT;
-        uint64_t window = variant == 2 ? 100 : variant == 1 ? 900 : 0;
-        uint32_t len = variant == 0 ? LEN : variant == 1 ? 1100 : 300;
+        uint64_t window = variant == 2 ? 100 : variant == 1 ? 1500 : 0;
+        uint32_t len = variant == 0 ? LEN : variant == 1 ? 1700 : 300;
         size_t bytes = (size_t)len * HIDDEN * 4;
         struct run r;
         run_open(&r, INFER_CPU_AUTO, numerics, 1, kv, window);
