@@ -376,8 +376,8 @@ infer_status tokenizer_decode_next(const infer_tokenizer *t, infer_detokenizer *
     const char *s;
     size_t len, before = out->len;
     token_text(t, (uint32_t)id, state->flags, !state->started, &s, &len);
-    /* A piece of one space, stripped to nothing, is the beginning too. */
-    if (len || (!state->started && t->v.bytes.at[id].len && s != str_of(&t->v.bytes, (uint32_t)id)))
+    /* A piece that was one space, now nothing, is the beginning too, unless the vocabulary has no repeated spaces. */
+    if (len || (!t->merge_spaces && s != str_of(&t->v.bytes, (uint32_t)id)))
         state->started = 1;
     buf_put(out, state->pending, state->pending_len);
     state->pending_len = 0;
