@@ -10,6 +10,8 @@
 #ifndef KERNELS_DEVICE_H
 #define KERNELS_DEVICE_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 struct dev_buffer;
@@ -159,5 +161,11 @@ infer_status cpu_device_create(const struct alloc *alloc, const struct cpu_devic
                                infer_error *err);
 /* The INFER_CPU_* that a CPU device uses. */
 int32_t cpu_device_level(const struct device *d);
+/* Can a matrix of this INFER_TYPE_* take part in matmul? (embed takes every type.) */
+bool cpu_device_can_multiply(int32_t type);
+
+/* attention and kv_write: head_dim is a multiple of DEV_HEAD_DIM_STEP, at most DEV_MAX_HEAD_DIM; n_head is a multiple of n_head_kv. */
+#define DEV_HEAD_DIM_STEP 8u
+#define DEV_MAX_HEAD_DIM 1024u
 
 #endif

@@ -8,10 +8,17 @@
 _Static_assert(sizeof(struct mm_xblock) == 64, "a block of activations is a cache line");
 _Static_assert(sizeof(struct mm_tile) % 64 == 0, "the tail follows the tile");
 
-#define MM_MAX_BLOCK_BYTES 36u /* of 32 inputs: Q8_1; Q8_K has 36.5 */
+/* A group of tiles goes over the columns together, so that columns come from the second-level cache once for all; a panel of columns
+ * is what the accumulators in scratch suffice for. */
+#define GROUP_TILES (MM_GROUP_ROWS / MM_TILE_ROWS)
+#define PANEL_COLUMNS 192u
+#define STEP_COLUMNS 8u /* stay in the first-level cache while the group's tiles pass */
+
+#define MAX_BLOCK_BYTES 37u /* of 32 inputs: Q8_K has 36.5 */
 struct scratch {
-    struct mm_tile tile;
-    uint8_t tail[MM_TILE_ROWS * (MM_MAX_BLOCK_BYTES + 1) * MM_TILE_BLOCKS]; /* copies of the last rows, made up to 16 */
+    struct mm_tile tile[GROUP_TILES];
+    float acc[GROUP_TILES][PANEL_COLUMNS][MM_TILE_ROWS];
+    uint8_t tail[MM_TILE_ROWS * MAX_BLOCK_BYTES * MM_TILE_BLOCKS]; /* copies of the last rows, made up to 16 */
 };
 _Static_assert(sizeof(struct scratch) <= MM_SCRATCH_BYTES, "scratch of a worker");
 
@@ -110,34 +117,52 @@ static void one_column(const struct mm_kernels *k, const struct mm_args *a, uint
     memcpy(a->y + row, acc, n_row * sizeof *acc);
 }
 
-static void many_columns(const struct mm_kernels *k, const struct mm_args *a, uint32_t row, uint32_t n_row)
+/* Inputs of blocks [b, b + n) of a group of rows, times the columns of the panel from c0 on. */
+static void group_step(const struct mm_kernels *k, const struct mm_args *a, uint32_t row, uint32_t n_row, uint32_t c0,
+                       uint32_t n_col, uint32_t b, uint32_t n)
 {
     struct scratch *s = (struct scratch *)a->scratch;
-    struct mm_dot d = {
-        .tile = &s->tile,
-        .x_stride = mm_column_bytes(a->n_in) / sizeof(struct mm_xblock),
-        .n_col = a->n_col,
-        .n_row = n_row,
-        .y = a->y + row,
-        .y_stride = a->y_stride,
-    };
-    uint32_t n_block = a->n_in / 32;
-    for (uint32_t b = 0; b < n_block; b += MM_TILE_BLOCKS) {
-        d.n_block = n_block - b < MM_TILE_BLOCKS ? n_block - b : MM_TILE_BLOCKS;
-        d.first = b == 0;
-        d.x = (const struct mm_xblock *)a->x + b;
+    uint32_t n_tile = (n_row + MM_TILE_ROWS - 1) / MM_TILE_ROWS;
+    for (uint32_t t = 0; t < n_tile; t++) {
+        uint32_t first = t * MM_TILE_ROWS, rows = n_row - first < MM_TILE_ROWS ? n_row - first : MM_TILE_ROWS;
         uint64_t stride;
-        const uint8_t *w = panel(a, row, n_row, b, d.n_block, s, &stride);
-        k->decode[a->type](w, stride, d.n_block, &s->tile);
-        k->dot[class_of[a->type]](&d);
+        const uint8_t *w = panel(a, row + first, rows, b, n, s, &stride);
+        k->decode[a->type](w, stride, n, &s->tile[t]);
+    }
+    struct mm_dot d = {.n_block = n, .x_stride = mm_column_bytes(a->n_in) / sizeof(struct mm_xblock), .first = b == 0};
+    for (uint32_t c = 0; c < n_col; c += STEP_COLUMNS) {
+        d.n_col = n_col - c < STEP_COLUMNS ? n_col - c : STEP_COLUMNS;
+        d.x = (const struct mm_xblock *)a->x + (c0 + c) * d.x_stride + b;
+        for (uint32_t t = 0; t < n_tile; t++) {
+            d.tile = &s->tile[t];
+            d.acc = s->acc[t][c];
+            k->dot[class_of[a->type]](&d);
+        }
+    }
+}
+
+static void many_columns(const struct mm_kernels *k, const struct mm_args *a, uint32_t row, uint32_t n_row)
+{
+    const struct scratch *s = (const struct scratch *)a->scratch;
+    uint32_t n_block = a->n_in / 32;
+    for (uint32_t c0 = 0; c0 < a->n_col; c0 += PANEL_COLUMNS) {
+        uint32_t n_col = a->n_col - c0 < PANEL_COLUMNS ? a->n_col - c0 : PANEL_COLUMNS;
+        for (uint32_t b = 0; b < n_block; b += MM_TILE_BLOCKS)
+            group_step(k, a, row, n_row, c0, n_col, b, n_block - b < MM_TILE_BLOCKS ? n_block - b : MM_TILE_BLOCKS);
+        for (uint32_t c = 0; c < n_col; c++)
+            for (uint32_t r = 0; r < n_row; r += MM_TILE_ROWS)
+                memcpy(a->y + (c0 + c) * a->y_stride + row + r, s->acc[r / MM_TILE_ROWS][c],
+                       (n_row - r < MM_TILE_ROWS ? n_row - r : MM_TILE_ROWS) * sizeof(float));
     }
 }
 
 void mm_rows(const struct mm_kernels *k, const struct mm_args *a)
 {
-    for (uint32_t row = a->row0; row < a->row1; row += MM_TILE_ROWS) {
-        uint32_t n_row = a->row1 - row < MM_TILE_ROWS ? a->row1 - row : MM_TILE_ROWS;
-        if (a->n_col == 1 && k->one[a->type])
+    bool one = a->n_col == 1 && k->one[a->type];
+    uint32_t step = one ? MM_TILE_ROWS : MM_GROUP_ROWS;
+    for (uint32_t row = a->row0; row < a->row1; row += step) {
+        uint32_t n_row = a->row1 - row < step ? a->row1 - row : step;
+        if (one)
             one_column(k, a, row, n_row);
         else
             many_columns(k, a, row, n_row);

@@ -34,6 +34,7 @@
 #include "base/err.h"
 
 #define MM_TILE_ROWS 16u
+#define MM_GROUP_ROWS 64u
 #define MM_TILE_BLOCKS 32u /* blocks of 32 inputs in a tile */
 
 /* One block of 32 quantised activations: a cache line. Columns are contiguous, mm_column_bytes apart. */
@@ -104,16 +105,15 @@ enum mm_class {
  * block, n_block <= MM_TILE_BLOCKS. Fields that the class does not use are left alone. */
 typedef void (*mm_decode_fn)(const uint8_t *w, uint64_t row_bytes, uint32_t n_block, struct mm_tile *t);
 
-/* A tile times columns. y[c * y_stride + r], r < n_row <= 16, is the accumulator: taken up from there unless `first`. */
+/* A tile times columns. acc [n_col][16] are the accumulators, taken up unless `first`. */
 struct mm_dot {
     const struct mm_tile *tile;
     uint32_t n_block;
-    const struct mm_xblock *x;  /* block 0 of the tile in column 0 */
-    size_t x_stride;            /* blocks between columns */
-    uint32_t n_col, n_row;
+    const struct mm_xblock *x; /* block 0 of the tile in column 0 */
+    size_t x_stride;           /* blocks between columns */
+    uint32_t n_col;
     bool first;
-    float *y;
-    size_t y_stride;            /* floats between columns */
+    float *acc; /* aligned to 64 */
 };
 typedef void (*mm_dot_fn)(const struct mm_dot *a);
 
@@ -153,7 +153,7 @@ static inline void mm_quantise(const struct mm_kernels *k, const float *x, uint3
 }
 
 /* Scratch of one worker, aligned to 64. */
-#define MM_SCRATCH_BYTES (64u * 1024u)
+#define MM_SCRATCH_BYTES (192u * 1024u)
 
 struct mm_args {
     int32_t type;       /* of MM_TYPES */
@@ -168,8 +168,9 @@ struct mm_args {
     void *scratch;      /* MM_SCRATCH_BYTES of this worker */
 };
 
-/* Rows [row0, row1) of all columns. The result does not depend on how rows are split among calls. Work for threads: split the rows by multiples of
- * MM_TILE_ROWS; for many columns also columns may be split, at any place, though the rows' decoding is then repeated. */
+/* Rows [row0, row1) of all columns. The result does not depend on how rows are split among calls. Work for threads: split the rows by
+ * multiples of MM_TILE_ROWS, best of MM_GROUP_ROWS: that many go over the columns together. Columns may be split too, at any place, though
+ * the rows' decoding is then repeated. */
 void mm_rows(const struct mm_kernels *k, const struct mm_args *a);
 
 #endif

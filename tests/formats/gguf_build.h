@@ -76,4 +76,70 @@ static inline void gb_align(struct buf *b, size_t alignment)
         buf_putc(b, 0);
 }
 
+/* A value of each scalar type: 13 with the string. */
+static inline void gb_scalars(struct buf *b)
+{
+    const double f64 = -1.0 / 3;
+    const float f32 = 0.1f;
+    gb_key(b, "t.u8", FILE_U8), buf_putc(b, (char)200);
+    gb_key(b, "t.i8", FILE_I8), buf_putc(b, (char)-100);
+    gb_key(b, "t.u16", FILE_U16), buf_put(b, &(uint16_t){60000}, 2);
+    gb_key(b, "t.i16", FILE_I16), buf_put(b, &(int16_t){-30000}, 2);
+    gb_key(b, "t.u32", FILE_U32), gb_u32(b, 4000000000u);
+    gb_key(b, "t.i32", FILE_I32), gb_u32(b, (uint32_t)-2000000000);
+    gb_key(b, "t.f32", FILE_F32), buf_put(b, &f32, 4);
+    gb_key(b, "t.bool", FILE_BOOL), buf_putc(b, 1);
+    gb_key(b, "t.u64", FILE_U64), gb_u64(b, UINT64_MAX);
+    gb_key(b, "t.i64", FILE_I64), gb_u64(b, (uint64_t)INT64_MIN);
+    gb_key(b, "t.f64", FILE_F64), buf_put(b, &f64, 8);
+    gb_meta_str(b, "t.string", "caf\xc3\xa9");
+}
+#define GB_SCALARS 12
+
+/* Arrays: numbers, bools, strings, 200 strings (more than an index stride), arrays of arrays. */
+static inline void gb_arrays(struct buf *b)
+{
+    gb_meta_array(b, "a.i16", FILE_I16, 3);
+    for (int i = -1; i < 2; i++)
+        buf_put(b, &(int16_t){(int16_t)(i * 1000)}, 2);
+    gb_meta_array(b, "a.f32", FILE_F32, 2);
+    buf_put(b, (float[]){0.5f, -2.0f}, 8);
+    gb_meta_array(b, "a.bool", FILE_BOOL, 2);
+    buf_put(b, "\1", 2);
+    gb_meta_array(b, "a.empty", FILE_STRING, 0);
+    gb_meta_array(b, "a.strings", FILE_STRING, 200);
+    for (int i = 0; i < 200; i++) { /* item i is i % 7 letters */
+        gb_u64(b, (uint64_t)i % 7);
+        for (int k = 0; k < i % 7; k++)
+            buf_putc(b, (char)('a' + i % 26));
+    }
+    gb_meta_array(b, "a.nested", FILE_ARRAY, 2); /* [[7, 8], ["x", ""]] */
+    gb_u32(b, FILE_U8), gb_u64(b, 2), buf_put(b, "\7\10", 2);
+    gb_u32(b, FILE_STRING), gb_u64(b, 2), gb_str(b, "x"), gb_str(b, "");
+}
+#define GB_ARRAYS 6
+
+/* A small valid file: every type of value, and five tensors (out of order in the data): F32 [2, 3], Q4_0 [64], a scalar, BF16 [1, 2, 1, 2],
+ * Q2_K [256]. */
+#define GB_SAMPLE_TENSORS 5
+#define GB_SAMPLE_META (GB_SCALARS + GB_ARRAYS + 2)
+static inline void gb_sample(struct buf *b, uint32_t version)
+{
+    gb_header(b, version, GB_SAMPLE_TENSORS, GB_SAMPLE_META);
+    gb_meta_str(b, "general.architecture", "test");
+    gb_meta_u32(b, "general.alignment", 16);
+    gb_scalars(b);
+    gb_arrays(b);
+    gb_tensor(b, "matrix", INFER_TYPE_F32, 2, (uint64_t[]){2, 3}, 0);
+    gb_tensor(b, "packed", INFER_TYPE_Q4_0, 1, (uint64_t[]){64}, 48); /* 36 bytes */
+    gb_tensor(b, "scalar", INFER_TYPE_F32, 0, NULL, 32);
+    gb_tensor(b, "four", INFER_TYPE_BF16, 4, (uint64_t[]){1, 2, 1, 2}, 96);
+    gb_tensor(b, "k", INFER_TYPE_Q2_K, 1, (uint64_t[]){256}, 112);
+    gb_align(b, 16);
+    for (int i = 0; i < 6; i++)
+        buf_put(b, &(float){(float)i + 0.25f}, 4);
+    for (int i = 24; i < 112 + 84; i++) /* bytes 0x3c00... make plausible scales */
+        buf_putc(b, i % 2 ? 0x3c : 0);
+}
+
 #endif

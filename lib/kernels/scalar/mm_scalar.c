@@ -48,15 +48,14 @@ static void dot(enum form form, int zero, const struct mm_dot *a)
 {
     for (uint32_t c = 0; c < a->n_col; c++) {
         const struct mm_xblock *x = a->x + c * a->x_stride;
-        float *y = a->y + c * a->y_stride, acc[MM_TILE_ROWS] = {0};
-        if (!a->first)
-            memcpy(acc, y, a->n_row * sizeof *y);
+        float *acc = a->acc + c * MM_TILE_ROWS;
+        if (a->first)
+            memset(acc, 0, MM_TILE_ROWS * sizeof *acc);
         for (uint32_t b = 0; b < a->n_block; b++)
             if (form == K16)
                 block16(zero, a->tile, b, x + b, acc);
             else
                 block32(form, zero, a->tile, b, x + b, acc);
-        memcpy(y, acc, a->n_row * sizeof *y);
     }
 }
 

@@ -1,0 +1,416 @@
+/* Attention of the CPU device: see attn.h for what is computed, and in which order.
+ *
+ * A work item is a tile of consecutive rows of one sequence and a KV head: all the queries of the rows and of the heads that read this KV head
+ * go over each page together, so that a page is read once for them and, when they are many, widened to f32 once. When there are fewer items
+ * than threads could share, an item is one part of 1,024 positions of such a tile, and a second pass merges the parts. */
+#include <string.h>
+
+#include "base/checked.h"
+#include "kernels/cpu_device_impl.h"
+
+#define MAX_QUERIES 48u  /* of a tile of more than one row */
+#define FEW_QUERIES 6u   /* what a kernel takes at once: smaller tiles gain no parallelism worth having */
+#define WIDEN_QUERIES 9u /* from here on a page is widened beforehand */
+
+struct tile {
+    const struct dev_seq *seq;
+    uint32_t row, n_row; /* rows of the batch */
+    uint64_t part0, n_part;
+    uint64_t slot; /* parts of the tiles before */
+};
+
+struct part {
+    uint32_t tile;
+    uint64_t part;
+};
+
+struct call {
+    struct cpu_device *d;
+    const struct dev_attention *op;
+    uint32_t group;    /* query heads a KV head */
+    uint32_t max_rows; /* of a tile */
+    size_t state_floats, head_bytes;
+    struct tile *tiles;
+    struct part *parts; /* of all tiles */
+    float *partials;    /* [part][n_head_kv][max_rows * group][state_floats] */
+    uint32_t n_tiles;
+    uint64_t n_parts;
+};
+
+/* What a worker needs for one item. */
+struct space {
+    struct attn_query *queries; /* [max_rows * group] */
+    float *states, *totals;     /* [max_rows * group][state_floats] */
+    float *k, *v;               /* a page widened to f32 */
+};
+
+static size_t elem_bytes(int32_t kv_type)
+{
+    return kv_type == INFER_KV_F32 ? 4 : 2;
+}
+
+static uint64_t round64(uint64_t n)
+{
+    return (n + 63) & ~(uint64_t)63;
+}
+
+static uint64_t space_bytes(const struct call *c)
+{
+    uint64_t n = (uint64_t)c->max_rows * c->group;
+    return round64(n * sizeof(struct attn_query)) + 2 * n * c->state_floats * sizeof(float)
+           + 2ull * c->op->kv.head_dim * ATTN_BLOCK * sizeof(float);
+}
+
+static struct space space_of(const struct call *c, uint32_t worker)
+{
+    char *p = cpu_worker(c->d, worker);
+    size_t n = (size_t)c->max_rows * c->group;
+    struct space s;
+    s.queries = (struct attn_query *)p;
+    s.states = (float *)(p + round64(n * sizeof *s.queries));
+    s.totals = s.states + n * c->state_floats;
+    s.k = s.totals + n * c->state_floats;
+    s.v = s.k + (size_t)c->op->kv.head_dim * ATTN_BLOCK;
+    return s;
+}
+
+/* The queries of a tile that see something of a block, with the state of each. */
+static uint32_t visible_queries(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t block, float *states,
+                                struct attn_query *out)
+{
+    const struct dev_attention *op = c->op;
+    uint64_t first = block * ATTN_BLOCK;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->n_row; i++) {
+        uint64_t row = t->row + i, lo = op->lo[row], hi = op->hi[row];
+        if (hi <= first || lo >= first + ATTN_BLOCK)
+            continue;
+        uint32_t j0 = lo > first ? (uint32_t)(lo - first) : 0;
+        uint32_t j1 = hi - first < ATTN_BLOCK ? (uint32_t)(hi - first) : ATTN_BLOCK;
+        const float *q = cpu_f32(op->q) + row * op->q_stride + (size_t)kv_head * c->group * op->kv.head_dim;
+        for (uint32_t g = 0; g < c->group && j0 < j1; g++)
+            out[n++] = (struct attn_query){q + (size_t)g * op->kv.head_dim,
+                                           states + ((size_t)i * c->group + g) * c->state_floats, j0, j1};
+    }
+    return n;
+}
+
+static void widen(const struct call *c, float *dst, const void *src)
+{
+    const struct vec_kernels *v = &c->d->k.vec;
+    size_t n = (size_t)c->op->kv.head_dim * ATTN_BLOCK;
+    if (c->op->kv.type == INFER_KV_F16)
+        v->f16_to_f32(dst, src, n);
+    else
+        v->bf16_to_f32(dst, src, n);
+}
+
+static void run_block(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t block, const struct space *s)
+{
+    const struct dev_attention *op = c->op;
+    uint32_t n = visible_queries(c, t, kv_head, block, s->states, s->queries);
+    if (!n)
+        return;
+    const char *page = cpu_ptr(t->seq->pages[block]);
+    struct attn_block_args a = {
+        .kv_type = op->kv.type,
+        .head_dim = op->kv.head_dim,
+        .k = page + op->kv.k_off + kv_head * c->head_bytes,
+        .v = page + op->kv.v_off + kv_head * c->head_bytes,
+        .scale = op->scale,
+        .softcap = op->softcap,
+        .queries = s->queries,
+        .n_query = n,
+    };
+    if (a.kv_type != INFER_KV_F32 && n >= WIDEN_QUERIES) {
+        widen(c, s->k, a.k);
+        widen(c, s->v, a.v);
+        a.k = s->k;
+        a.v = s->v;
+        a.kv_type = INFER_KV_F32;
+    }
+    c->d->k.attn.block(&a);
+}
+
+/* One part of a tile, to s->states. */
+static void run_part(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t part, const struct space *s)
+{
+    size_t n = (size_t)t->n_row * c->group;
+    for (size_t i = 0; i < n; i++)
+        attn_begin(s->states + i * c->state_floats, c->op->kv.head_dim);
+    for (uint64_t b = 0; b < ATTN_PART / ATTN_BLOCK; b++)
+        run_block(c, t, kv_head, part * (ATTN_PART / ATTN_BLOCK) + b, s);
+    for (size_t i = 0; i < n; i++)
+        attn_close(s->states + i * c->state_floats);
+}
+
+static void finish_tile(const struct call *c, const struct tile *t, uint32_t kv_head, const float *states)
+{
+    const struct dev_attention *op = c->op;
+    for (uint32_t i = 0; i < t->n_row; i++) {
+        float *dst = cpu_f32(op->dst) + (size_t)(t->row + i) * op->dst_stride + (size_t)kv_head * c->group * op->kv.head_dim;
+        for (uint32_t g = 0; g < c->group; g++, states += c->state_floats)
+            attn_finish(dst + (size_t)g * op->kv.head_dim, states, op->kv.head_dim);
+    }
+}
+
+static void merge_tile(const struct call *c, const struct tile *t, float *totals, const float *states)
+{
+    size_t n = (size_t)t->n_row * c->group;
+    for (size_t i = 0; i < n; i++)
+        attn_merge(totals + i * c->state_floats, states + i * c->state_floats, c->op->kv.head_dim);
+}
+
+static void begin_totals(const struct call *c, const struct tile *t, float *totals)
+{
+    for (size_t i = 0; i < (size_t)t->n_row * c->group; i++)
+        attn_begin(totals + i * c->state_floats, c->op->kv.head_dim);
+}
+
+/* A whole (tile, KV head). The last tiles of a prompt see the most: they go first. */
+static void tile_task(void *arg, uint32_t worker, uint64_t task)
+{
+    const struct call *c = arg;
+    uint32_t kv_head = (uint32_t)(task % c->op->kv.n_head_kv);
+    const struct tile *t = &c->tiles[c->n_tiles - 1 - task / c->op->kv.n_head_kv];
+    struct space s = space_of(c, worker);
+    if (t->n_part == 1) {
+        run_part(c, t, kv_head, t->part0, &s);
+        finish_tile(c, t, kv_head, s.states);
+        return;
+    }
+    begin_totals(c, t, s.totals);
+    for (uint64_t p = 0; p < t->n_part; p++) {
+        run_part(c, t, kv_head, t->part0 + p, &s);
+        merge_tile(c, t, s.totals, s.states);
+    }
+    finish_tile(c, t, kv_head, s.totals);
+}
+
+static float *partial_of(const struct call *c, uint64_t part, uint32_t kv_head)
+{
+    return c->partials + (size_t)(part * c->op->kv.n_head_kv + kv_head) * c->max_rows * c->group * c->state_floats;
+}
+
+/* One part of a (tile, KV head). */
+static void part_task(void *arg, uint32_t worker, uint64_t task)
+{
+    const struct call *c = arg;
+    uint32_t kv_head = (uint32_t)(task % c->op->kv.n_head_kv);
+    uint64_t i = task / c->op->kv.n_head_kv;
+    const struct tile *t = &c->tiles[c->parts[i].tile];
+    struct space s = space_of(c, worker);
+    s.states = partial_of(c, i, kv_head);
+    run_part(c, t, kv_head, c->parts[i].part, &s);
+}
+
+static void merge_task(void *arg, uint32_t worker, uint64_t task)
+{
+    const struct call *c = arg;
+    uint32_t kv_head = (uint32_t)(task % c->op->kv.n_head_kv);
+    const struct tile *t = &c->tiles[task / c->op->kv.n_head_kv];
+    struct space s = space_of(c, worker);
+    begin_totals(c, t, s.totals);
+    for (uint64_t p = 0; p < t->n_part; p++)
+        merge_tile(c, t, s.totals, partial_of(c, t->slot + p, kv_head));
+    finish_tile(c, t, kv_head, s.totals);
+}
+
+static uint64_t count_tiles(const struct dev_attention *op, uint32_t max_rows)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < op->n_seq; i++)
+        n += (op->seqs[i].n_row + (uint64_t)max_rows - 1) / max_rows;
+    return n;
+}
+
+/* Few rows are shared out in smaller tiles. */
+static uint32_t choose_rows(const struct call *c)
+{
+    uint64_t want = pool_threads(c->d->pool) * 4ull;
+    uint32_t rows = c->group < MAX_QUERIES ? MAX_QUERIES / c->group : 1;
+    while (rows > 1 && rows * c->group > FEW_QUERIES && count_tiles(c->op, rows) * c->op->kv.n_head_kv < want)
+        rows = (rows + 1) / 2;
+    return rows;
+}
+
+static void tile_span(const struct dev_attention *op, struct tile *t)
+{
+    uint64_t lo = UINT64_MAX, hi = 0;
+    for (uint32_t r = t->row; r < t->row + t->n_row; r++) {
+        lo = op->lo[r] < lo ? op->lo[r] : lo;
+        hi = op->hi[r] > hi ? op->hi[r] : hi;
+    }
+    t->part0 = lo / ATTN_PART;
+    t->n_part = hi > lo ? (hi - 1) / ATTN_PART - t->part0 + 1 : 0;
+}
+
+/* Fills c->tiles; the total of their parts. */
+static bool build_tiles(struct call *c)
+{
+    const struct dev_attention *op = c->op;
+    uint64_t n = count_tiles(op, c->max_rows), bytes;
+    if (n > UINT32_MAX || !checked_mul(n, sizeof(struct tile), &bytes)) {
+        cpu_fail(c->d, INFER_ERROR_NO_MEMORY);
+        return false;
+    }
+    c->tiles = cpu_scratch_get(c->d, &c->d->items, bytes);
+    if (!c->tiles)
+        return false;
+    for (uint32_t i = 0; i < op->n_seq; i++) {
+        const struct dev_seq *seq = &op->seqs[i];
+        for (uint32_t r = 0; r < seq->n_row; r += c->max_rows) {
+            struct tile *t = &c->tiles[c->n_tiles++];
+            *t = (struct tile){.seq = seq, .row = seq->row + r, .slot = c->n_parts};
+            t->n_row = seq->n_row - r < c->max_rows ? seq->n_row - r : c->max_rows;
+            tile_span(op, t);
+            c->n_parts += t->n_part;
+        }
+    }
+    return true;
+}
+
+/* Room for the states of all parts, and the list of parts behind them. */
+static bool build_parts(struct call *c)
+{
+    uint64_t each = (uint64_t)c->op->kv.n_head_kv * c->max_rows * c->group * c->state_floats * sizeof(float), states, list, all;
+    if (!checked_mul(c->n_parts, each, &states) || !checked_mul(c->n_parts, sizeof *c->parts, &list)
+        || !checked_add(states, list, &all)) {
+        cpu_fail(c->d, INFER_ERROR_NO_MEMORY);
+        return false;
+    }
+    c->partials = cpu_scratch_get(c->d, &c->d->partials, all);
+    if (!c->partials)
+        return false;
+    c->parts = (struct part *)((char *)c->partials + states);
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < c->n_tiles; i++)
+        for (uint64_t p = 0; p < c->tiles[i].n_part; p++)
+            c->parts[n++] = (struct part){i, c->tiles[i].part0 + p};
+    return true;
+}
+
+static uint64_t count_work(const struct dev_attention *op)
+{
+    uint64_t seen = 0;
+    for (uint32_t i = 0; i < op->n_seq; i++)
+        for (uint32_t r = op->seqs[i].row; r < op->seqs[i].row + op->seqs[i].n_row; r++)
+            seen += op->hi[r] - op->lo[r];
+    return seen * op->n_head * op->kv.head_dim / 4;
+}
+
+void cpu_attention(struct device *dev, const struct dev_attention *op)
+{
+    struct call c = {
+        .d = cpu_of(dev),
+        .op = op,
+        .group = op->n_head / op->kv.n_head_kv,
+        .state_floats = attn_state_floats(op->kv.head_dim),
+        .head_bytes = (size_t)op->kv.head_dim * ATTN_BLOCK * elem_bytes(op->kv.type),
+    };
+    if (c.d->failed)
+        return;
+    if (!attn_supports_head_dim(op->kv.head_dim)) {
+        cpu_fail(c.d, INFER_ERROR_INTERNAL);
+        return;
+    }
+    c.max_rows = choose_rows(&c);
+    if (!build_tiles(&c) || !cpu_workers_need(c.d, space_bytes(&c)))
+        return;
+    uint64_t n_items = (uint64_t)c.n_tiles * op->kv.n_head_kv, threads = pool_threads(c.d->pool), work = count_work(op);
+    if (threads == 1 || n_items >= threads * 4 || c.n_parts == c.n_tiles) {
+        cpu_run(c.d, n_items, work, tile_task, &c);
+    } else if (build_parts(&c)) {
+        cpu_run(c.d, c.n_parts * op->kv.n_head_kv, work, part_task, &c);
+        cpu_run(c.d, n_items, c.n_parts * op->n_head * op->kv.head_dim, merge_task, &c);
+    }
+}
+
+/* ---- writing */
+
+struct write_call {
+    struct cpu_device *d;
+    const struct dev_kv *kv;
+    const float *k, *v;
+    uint32_t k_stride, v_stride;
+    const struct dev_seq *seqs;
+    uint32_t n_seq;
+};
+
+#define WRITE_ROWS 16u
+
+/* Rounds n floats to the KV type. */
+static void narrow(const struct write_call *c, void *dst, const float *src, size_t n)
+{
+    const struct vec_kernels *v = &c->d->k.vec;
+    if (c->kv->type == INFER_KV_F32)
+        memcpy(dst, src, n * sizeof *src);
+    else if (c->kv->type == INFER_KV_F16)
+        v->f32_to_f16(dst, src, n);
+    else
+        v->f32_to_bf16(dst, src, n);
+}
+
+/* One key into column j of the transposed page. */
+static void store_key(const struct write_call *c, char *page, uint32_t j, const float *k)
+{
+    uint32_t n = c->kv->head_dim;
+    if (c->kv->type == INFER_KV_F32) {
+        float *to = (float *)page + j;
+        for (uint32_t d = 0; d < n; d++)
+            to[(size_t)d * ATTN_BLOCK] = k[d];
+        return;
+    }
+    uint16_t tmp[ATTN_MAX_HEAD_DIM], *to = (uint16_t *)page + j;
+    narrow(c, tmp, k, n);
+    for (uint32_t d = 0; d < n; d++)
+        to[(size_t)d * ATTN_BLOCK] = tmp[d];
+}
+
+static void write_row(const struct write_call *c, const struct dev_seq *seq, uint32_t i)
+{
+    const struct dev_kv *kv = c->kv;
+    uint64_t e = seq->index + i;
+    uint32_t j = (uint32_t)(e % ATTN_BLOCK);
+    char *page = cpu_ptr(seq->pages[e / ATTN_BLOCK]);
+    const float *k = c->k + (size_t)(seq->row + i) * c->k_stride, *v = c->v + (size_t)(seq->row + i) * c->v_stride;
+    size_t elem = elem_bytes(kv->type), head = (size_t)kv->head_dim * ATTN_BLOCK * elem;
+    for (uint32_t h = 0; h < kv->n_head_kv; h++) {
+        store_key(c, page + kv->k_off + h * head, j, k + (size_t)h * kv->head_dim);
+        narrow(c, page + kv->v_off + h * head + j * elem * kv->head_dim, v + (size_t)h * kv->head_dim, kv->head_dim);
+    }
+}
+
+/* WRITE_ROWS rows of the batch, whichever sequences they belong to. */
+static void write_task(void *arg, uint32_t worker, uint64_t task)
+{
+    (void)worker;
+    const struct write_call *c = arg;
+    uint64_t first = task * WRITE_ROWS, end = first + WRITE_ROWS;
+    for (uint32_t s = 0; s < c->n_seq; s++) {
+        const struct dev_seq *seq = &c->seqs[s];
+        uint64_t r0 = seq->row > first ? seq->row : first, r1 = (uint64_t)seq->row + seq->n_row;
+        r1 = r1 < end ? r1 : end;
+        for (uint64_t r = r0; r < r1; r++)
+            write_row(c, seq, (uint32_t)(r - seq->row));
+    }
+}
+
+void cpu_kv_write(struct device *dev, const struct dev_kv *kv, struct dev_ref k, uint32_t k_stride, struct dev_ref v,
+                  uint32_t v_stride, const struct dev_seq *seqs, uint32_t n_seq)
+{
+    struct write_call c = {cpu_of(dev), kv, cpu_f32(k), cpu_f32(v), k_stride, v_stride, seqs, n_seq};
+    if (c.d->failed)
+        return;
+    if (!attn_supports_head_dim(kv->head_dim)) {
+        cpu_fail(c.d, INFER_ERROR_INTERNAL);
+        return;
+    }
+    uint64_t rows = 0, written = 0;
+    for (uint32_t s = 0; s < n_seq; s++) {
+        uint64_t end = (uint64_t)seqs[s].row + seqs[s].n_row;
+        rows = end > rows ? end : rows;
+        written += seqs[s].n_row;
+    }
+    cpu_run(c.d, (rows + WRITE_ROWS - 1) / WRITE_ROWS, written * kv->n_head_kv * kv->head_dim * 4, write_task, &c);
+}

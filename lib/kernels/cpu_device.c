@@ -1,0 +1,427 @@
+/* The CPU device: memory, and the operations that work on rows. Each is cut into fixed chunks whose results do not depend on who computes
+ * them. */
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/fpenv.h"
+#include "kernels/cpu_device_impl.h"
+#include "kernels/dequant.h"
+
+#define MIN_WORK 40000u /* below it waking threads costs more than it gains */
+#define CHUNK 8192u     /* floats of a task of elementwise work */
+
+/* Work of one float, in simple float operations. */
+#define WORK_ADD 1u
+#define WORK_NORM 2u
+#define WORK_ROPE 2u
+#define WORK_ACT 8u
+#define WORK_TRIG 16u
+#define WORK_DECODE 8u
+
+void cpu_fail(struct cpu_device *d, infer_status s)
+{
+    if (!d->failed)
+        d->failed = s;
+}
+
+static bool scratch_grow(const struct alloc *a, struct cpu_scratch *s, uint64_t bytes)
+{
+    if (s->bytes >= bytes && s->data)
+        return true;
+    uint64_t want;
+    if (!checked_add(bytes, bytes / 4 + 4096, &want) || want > SIZE_MAX)
+        return false;
+    void *p = mem_alloc_aligned(a, (size_t)want, 64);
+    if (!p)
+        return false;
+    mem_free(a, s->data);
+    *s = (struct cpu_scratch){p, (size_t)want};
+    return true;
+}
+
+void *cpu_scratch_get(struct cpu_device *d, struct cpu_scratch *s, uint64_t bytes)
+{
+    if (scratch_grow(&d->alloc, s, bytes))
+        return s->data;
+    cpu_fail(d, INFER_ERROR_NO_MEMORY);
+    return NULL;
+}
+
+bool cpu_workers_need(struct cpu_device *d, uint64_t bytes)
+{
+    uint64_t each, all;
+    if (bytes <= d->worker_bytes)
+        return true;
+    if (!checked_align(bytes, 4096, &each) || !checked_mul(each, pool_threads(d->pool), &all)
+        || !cpu_scratch_get(d, &d->workers, all)) {
+        cpu_fail(d, INFER_ERROR_NO_MEMORY);
+        return false;
+    }
+    d->worker_bytes = (size_t)each;
+    return true;
+}
+
+void cpu_run(struct cpu_device *d, uint64_t n_tasks, uint64_t work, pool_fn fn, void *arg)
+{
+    if (work >= MIN_WORK) {
+        pool_run(d->pool, n_tasks, fn, arg);
+        return;
+    }
+    struct fpenv guard = fpenv_enter();
+    for (uint64_t i = 0; i < n_tasks; i++)
+        fn(arg, 0, i);
+    fpenv_leave(guard);
+}
+
+/* ---- memory */
+
+static infer_status op_alloc(struct device *dev, uint64_t bytes, struct dev_buffer **out, infer_error *err)
+{
+    struct cpu_device *d = cpu_of(dev);
+    if (bytes > SIZE_MAX - 64)
+        return err_no_memory(err);
+    struct dev_buffer *b = mem_alloc_aligned(&d->alloc, (size_t)bytes + 64, 64);
+    if (!b)
+        return err_no_memory(err);
+    *b = (struct dev_buffer){(char *)b + 64, bytes};
+    *out = b;
+    return INFER_OK;
+}
+
+static infer_status op_import(struct device *dev, const void *host, uint64_t bytes, struct dev_buffer **out, infer_error *err)
+{
+    struct dev_buffer *b = mem_alloc(&cpu_of(dev)->alloc, sizeof *b);
+    if (!b)
+        return err_no_memory(err);
+    *b = (struct dev_buffer){(char *)(uintptr_t)host, bytes}; /* never written: the model only reads weights */
+    *out = b;
+    return INFER_OK;
+}
+
+static void op_free(struct device *dev, struct dev_buffer *buf)
+{
+    mem_free(&cpu_of(dev)->alloc, buf);
+}
+
+static void op_write(struct device *dev, struct dev_ref dst, const void *host, uint64_t bytes)
+{
+    if (!cpu_of(dev)->failed && bytes)
+        memcpy(cpu_ptr(dst), host, (size_t)bytes);
+}
+
+static void op_read(struct device *dev, void *host, struct dev_ref src, uint64_t bytes)
+{
+    if (!cpu_of(dev)->failed && bytes)
+        memcpy(host, cpu_ptr(src), (size_t)bytes);
+}
+
+static void op_copy(struct device *dev, struct dev_ref dst, struct dev_ref src, uint64_t bytes)
+{
+    if (!cpu_of(dev)->failed && bytes)
+        memmove(cpu_ptr(dst), cpu_ptr(src), (size_t)bytes);
+}
+
+/* ---- rows */
+
+struct embed_call {
+    struct cpu_device *d;
+    float *dst;
+    const struct dev_weight *w;
+    const uint32_t *ids;
+    float scale;
+    int add;
+};
+
+static void embed_task(void *arg, uint32_t worker, uint64_t row)
+{
+    const struct embed_call *c = arg;
+    const struct vec_kernels *v = &c->d->k.vec;
+    uint32_t n = c->w->n_in;
+    float *dst = c->dst + row * n, *to = c->add ? cpu_worker(c->d, worker) : dst;
+    dequant_row(c->w->type, (const char *)cpu_ptr(c->w->data) + c->ids[row] * c->w->row_bytes, to, n);
+    if (c->scale != 1.0f)
+        v->scale(to, n, c->scale);
+    if (c->add)
+        v->add(dst, to, n);
+}
+
+static void op_embed(struct device *dev, struct dev_ref dst, const struct dev_weight *w, const uint32_t *ids, uint32_t n_row,
+                     float scale, int add)
+{
+    struct cpu_device *d = cpu_of(dev);
+    if (d->failed || (add && !cpu_workers_need(d, (uint64_t)w->n_in * sizeof(float))))
+        return;
+    struct embed_call c = {d, cpu_f32(dst), w, ids, scale, add};
+    cpu_run(d, n_row, (uint64_t)n_row * w->n_in * WORK_DECODE, embed_task, &c);
+}
+
+struct norm_call {
+    const struct dev_norm *op;
+    const struct vec_kernels *v;
+    uint64_t n_row, chunk;
+};
+
+static void norm_task(void *arg, uint32_t worker, uint64_t task)
+{
+    (void)worker;
+    const struct norm_call *c = arg;
+    const struct dev_norm *op = c->op;
+    const float *weight = cpu_f32(op->weight), *bias = cpu_f32(op->bias);
+    uint64_t end = (task + 1) * c->chunk < c->n_row ? (task + 1) * c->chunk : c->n_row;
+    for (uint64_t r = task * c->chunk; r < end; r++) {
+        uint64_t outer = r / op->n_inner, inner = r % op->n_inner * op->width;
+        float *dst = cpu_f32(op->dst) + outer * op->dst_stride + inner;
+        const float *src = cpu_f32(op->src) + outer * op->src_stride + inner;
+        if (op->kind == DEV_NORM_LAYER)
+            c->v->layer_norm(dst, src, weight, bias, op->width, op->eps);
+        else
+            c->v->rms_norm(dst, src, weight, op->width, op->eps);
+        if (op->kind == DEV_NORM_RMS && bias)
+            c->v->add(dst, bias, op->width);
+    }
+}
+
+static void op_norm(struct device *dev, const struct dev_norm *op)
+{
+    struct cpu_device *d = cpu_of(dev);
+    uint64_t n = (uint64_t)op->n_outer * op->n_inner;
+    if (d->failed || !n || !op->width)
+        return;
+    struct norm_call c = {op, &d->k.vec, n, CHUNK / op->width + 1};
+    cpu_run(d, (n + c.chunk - 1) / c.chunk, n * op->width * WORK_NORM, norm_task, &c);
+}
+
+struct table_call {
+    const struct vec_kernels *v;
+    float *table;
+    const float *inv_freq;
+    uint32_t n_half;
+    const uint32_t *positions;
+    float mscale;
+};
+
+static void table_task(void *arg, uint32_t worker, uint64_t row)
+{
+    (void)worker;
+    const struct table_call *c = arg;
+    c->v->rope_table(c->table + row * 2 * c->n_half, c->inv_freq, c->n_half, c->positions[row], c->mscale);
+}
+
+static void op_rope_table(struct device *dev, struct dev_ref table, struct dev_ref inv_freq, uint32_t n_half,
+                          const uint32_t *positions, uint32_t n_row, float mscale)
+{
+    struct cpu_device *d = cpu_of(dev);
+    if (d->failed)
+        return;
+    struct table_call c = {&d->k.vec, cpu_f32(table), cpu_f32(inv_freq), n_half, positions, mscale};
+    cpu_run(d, n_row, (uint64_t)n_row * n_half * WORK_TRIG, table_task, &c);
+}
+
+struct rope_call {
+    const struct dev_rope *op;
+    vec_rope_fn *rotate;
+};
+
+static void rope_task(void *arg, uint32_t worker, uint64_t row)
+{
+    (void)worker;
+    const struct rope_call *c = arg;
+    const struct dev_rope *op = c->op;
+    float *x = cpu_f32(op->x) + row * op->stride;
+    const float *table = cpu_f32(op->table) + row * op->n_rot;
+    for (uint32_t h = 0; h < op->n_head; h++)
+        c->rotate(x + (size_t)h * op->head_dim, table, op->n_rot);
+}
+
+static void op_rope(struct device *dev, const struct dev_rope *op)
+{
+    struct cpu_device *d = cpu_of(dev);
+    if (d->failed)
+        return;
+    struct rope_call c = {op, op->kind == DEV_ROPE_PAIRS ? d->k.vec.rope_pairs : d->k.vec.rope_halves};
+    cpu_run(d, op->n_row, (uint64_t)op->n_row * op->n_head * op->n_rot * WORK_ROPE, rope_task, &c);
+}
+
+static void gather_rows(struct cpu_device *d, float *dst, const float *src, const uint32_t *rows, uint32_t n, uint32_t width)
+{
+    (void)d;
+    for (uint32_t i = 0; i < n; i++)
+        memcpy(dst + (size_t)i * width, src + (size_t)rows[i] * width, (size_t)width * sizeof *dst);
+}
+
+static void op_gather(struct device *dev, struct dev_ref dst, struct dev_ref src, const uint32_t *rows, uint32_t n, uint32_t width)
+{
+    if (!cpu_of(dev)->failed)
+        gather_rows(cpu_of(dev), cpu_f32(dst), cpu_f32(src), rows, n, width);
+}
+
+/* ---- elements */
+
+/* dst and sources as n_row rows of n floats, stride apart, in chunks of CHUNK. */
+struct each_call {
+    const struct cpu_device *d;
+    void (*fn)(const struct each_call *c, uint64_t at, size_t n);
+    float *dst;
+    const float *a, *b;
+    float factor;
+    vec_act_fn *act;
+    uint64_t n, stride, chunks; /* of a row */
+};
+
+static void each_task(void *arg, uint32_t worker, uint64_t task)
+{
+    (void)worker;
+    const struct each_call *c = arg;
+    uint64_t row = task / c->chunks, from = task % c->chunks * CHUNK;
+    uint64_t n = c->n - from < CHUNK ? c->n - from : CHUNK;
+    c->fn(c, row * c->stride + from, (size_t)n);
+}
+
+static void each_run(struct cpu_device *d, struct each_call *c, uint64_t n_row, uint32_t work)
+{
+    if (!c->n || !n_row)
+        return;
+    c->chunks = (c->n + CHUNK - 1) / CHUNK;
+    cpu_run(d, n_row * c->chunks, n_row * c->n * work, each_task, c);
+}
+
+static void each_act(const struct each_call *c, uint64_t at, size_t n)
+{
+    c->act(c->dst + at, c->a + at, c->b ? c->b + at : NULL, n);
+}
+
+static void each_add(const struct each_call *c, uint64_t at, size_t n)
+{
+    c->d->k.vec.add(c->dst + at, c->a + at, n);
+}
+
+static void each_scale(const struct each_call *c, uint64_t at, size_t n)
+{
+    c->d->k.vec.scale(c->dst + at, n, c->factor);
+}
+
+static void each_softcap(const struct each_call *c, uint64_t at, size_t n)
+{
+    c->d->k.vec.softcap(c->dst + at, n, c->factor);
+}
+
+static void op_act(struct device *dev, enum dev_act act, struct dev_ref dst, struct dev_ref gate, struct dev_ref up,
+                   uint32_t n_row, uint32_t width, uint32_t stride)
+{
+    struct cpu_device *d = cpu_of(dev);
+    if (d->failed)
+        return;
+    const struct vec_kernels *v = &d->k.vec;
+    vec_act_fn *fn = act == DEV_ACT_SILU        ? v->silu
+                     : act == DEV_ACT_GELU_TANH ? v->gelu_tanh
+                     : act == DEV_ACT_GELU_ERF  ? v->gelu_erf
+                                                : v->relu;
+    struct each_call c = {.d = d, .fn = each_act, .dst = cpu_f32(dst), .a = cpu_f32(gate), .b = cpu_f32(up), .act = fn,
+                          .n = width, .stride = stride};
+    if (stride == width) { /* one long row */
+        c.n = (uint64_t)n_row * width;
+        n_row = n_row ? 1 : 0;
+    }
+    each_run(d, &c, n_row, WORK_ACT);
+}
+
+static void op_add(struct device *dev, struct dev_ref dst, struct dev_ref src, uint64_t n)
+{
+    struct cpu_device *d = cpu_of(dev);
+    struct each_call c = {.d = d, .fn = each_add, .dst = cpu_f32(dst), .a = cpu_f32(src), .n = n};
+    if (!d->failed)
+        each_run(d, &c, 1, WORK_ADD);
+}
+
+static void op_scale(struct device *dev, struct dev_ref x, uint64_t n, float factor)
+{
+    struct cpu_device *d = cpu_of(dev);
+    struct each_call c = {.d = d, .fn = each_scale, .dst = cpu_f32(x), .factor = factor, .n = n};
+    if (!d->failed)
+        each_run(d, &c, 1, WORK_ADD);
+}
+
+static void op_softcap(struct device *dev, struct dev_ref x, uint64_t n, float cap)
+{
+    struct cpu_device *d = cpu_of(dev);
+    struct each_call c = {.d = d, .fn = each_softcap, .dst = cpu_f32(x), .factor = cap, .n = n};
+    if (!d->failed)
+        each_run(d, &c, 1, WORK_ACT);
+}
+
+/* ---- the device */
+
+static infer_status op_sync(struct device *dev, infer_error *err)
+{
+    struct cpu_device *d = cpu_of(dev);
+    infer_status s = d->failed;
+    d->failed = INFER_OK;
+    if (s == INFER_ERROR_NO_MEMORY)
+        return err_no_memory(err);
+    return s ? err_set(err, s, "an operation that the CPU device does not support") : INFER_OK;
+}
+
+static void op_destroy(struct device *dev)
+{
+    struct cpu_device *d = cpu_of(dev);
+    struct alloc a = d->alloc;
+    pool_destroy(d->pool);
+    mem_free(&a, d->columns.data);
+    mem_free(&a, d->items.data);
+    mem_free(&a, d->partials.data);
+    mem_free(&a, d->workers.data);
+    mem_free(&a, d);
+}
+
+static const struct device_ops cpu_ops = {
+    .name = "cpu",
+    .destroy = op_destroy,
+    .alloc = op_alloc,
+    .import = op_import,
+    .free = op_free,
+    .write = op_write,
+    .read = op_read,
+    .copy = op_copy,
+    .embed = op_embed,
+    .norm = op_norm,
+    .matmul = cpu_matmul,
+    .rope_table = op_rope_table,
+    .rope = op_rope,
+    .kv_write = cpu_kv_write,
+    .attention = cpu_attention,
+    .act = op_act,
+    .add = op_add,
+    .scale = op_scale,
+    .softcap = op_softcap,
+    .gather = op_gather,
+    .sync = op_sync,
+};
+
+infer_status cpu_device_create(const struct alloc *alloc, const struct cpu_device_options *options, struct device **out,
+                               infer_error *err)
+{
+    if (options->numerics != INFER_NUMERICS_EXACT && options->numerics != INFER_NUMERICS_PRECISE)
+        return err_set(err, INFER_ERROR_ARGUMENT, "%d is not a numerics mode", (int)options->numerics);
+    struct cpu_device *d = mem_zalloc(alloc, sizeof *d);
+    if (!d)
+        return err_no_memory(err);
+    d->base.ops = &cpu_ops;
+    d->alloc = *alloc;
+    d->numerics = options->numerics;
+    infer_status s = kernels_init(&d->k, options->cpu, err);
+    if (!s)
+        s = pool_create(alloc, options->threads, &d->pool, err);
+    if (!s && !cpu_workers_need(d, MM_SCRATCH_BYTES))
+        s = err_no_memory(err);
+    if (s) {
+        op_destroy(&d->base);
+        return s;
+    }
+    *out = &d->base;
+    return INFER_OK;
+}
+
+int32_t cpu_device_level(const struct device *d)
+{
+    return ((const struct cpu_device *)d)->k.level;
+}

@@ -1,0 +1,72 @@
+/* Inside the CPU device: what its files share. */
+#ifndef KERNELS_CPU_DEVICE_IMPL_H
+#define KERNELS_CPU_DEVICE_IMPL_H
+
+#include <stddef.h>
+
+#include "base/alloc.h"
+#include "base/pool.h"
+#include "kernels/device.h"
+#include "kernels/kernels.h"
+
+struct dev_buffer {
+    char *data;
+    uint64_t bytes;
+};
+
+/* Memory that grows to the largest size asked for and is kept, so that steady decoding allocates nothing. */
+struct cpu_scratch {
+    void *data;
+    size_t bytes;
+};
+
+struct cpu_device {
+    struct device base;
+    struct alloc alloc;
+    struct kernels k;
+    int32_t numerics;
+    struct pool *pool;
+    infer_status failed; /* the first failure since the last sync */
+    struct cpu_scratch columns;  /* quantised activations */
+    struct cpu_scratch items;    /* attention's work list */
+    struct cpu_scratch partials; /* attention states of parts that several threads share */
+    struct cpu_scratch workers;  /* [threads][worker_bytes] */
+    size_t worker_bytes;
+};
+
+static inline struct cpu_device *cpu_of(struct device *d)
+{
+    return (struct cpu_device *)d;
+}
+
+static inline void *cpu_ptr(struct dev_ref r)
+{
+    return r.buf ? r.buf->data + r.off : NULL;
+}
+
+static inline float *cpu_f32(struct dev_ref r)
+{
+    return (float *)cpu_ptr(r);
+}
+
+void cpu_fail(struct cpu_device *d, infer_status s);
+/* At least `bytes`, aligned to 64, contents undefined; NULL: the device has failed. */
+void *cpu_scratch_get(struct cpu_device *d, struct cpu_scratch *s, uint64_t bytes);
+/* Sees to it that each worker has that much scratch. */
+bool cpu_workers_need(struct cpu_device *d, uint64_t bytes);
+static inline void *cpu_worker(const struct cpu_device *d, uint32_t worker)
+{
+    return (char *)d->workers.data + worker * d->worker_bytes;
+}
+
+/* Runs the tasks; `work` is about the number of simple float operations of them all: little of it does not wake the pool. */
+void cpu_run(struct cpu_device *d, uint64_t n_tasks, uint64_t work, pool_fn fn, void *arg);
+
+/* The operations of cpu_matmul.c and cpu_attention.c. */
+void cpu_matmul(struct device *d, struct dev_ref src, uint32_t src_stride, uint32_t n_row, const struct dev_matmul *ops,
+                uint32_t n_ops);
+void cpu_kv_write(struct device *d, const struct dev_kv *kv, struct dev_ref k, uint32_t k_stride, struct dev_ref v,
+                  uint32_t v_stride, const struct dev_seq *seqs, uint32_t n_seq);
+void cpu_attention(struct device *d, const struct dev_attention *op);
+
+#endif

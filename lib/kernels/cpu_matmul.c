@@ -1,0 +1,221 @@
+/* Matrix products of the CPU device. The tasks of a call are tiles of weight rows of all its products together, by chunks of columns (rows of
+ * activations) that fit the second-level cache; the chunk is the outer loop. */
+#include "base/checked.h"
+#include "kernels/cpu_device_impl.h"
+#include "kernels/dequant.h"
+
+#define CHUNK_BYTES (512u * 1024u) /* of activations */
+#define MIN_TILE_BYTES 8192u       /* of weights, one column */
+#define PRECISE_FLOATS 65536u      /* of decoded rows */
+
+struct call {
+    struct cpu_device *d;
+    const struct dev_matmul *ops;
+    uint32_t n_ops, n_in, n_row;
+    const float *src;
+    uint32_t src_stride;
+    char *columns; /* quantised, or NULL */
+    uint32_t tile; /* weight rows of a task, a multiple of 16 */
+    uint32_t chunk; /* columns of a task */
+    uint64_t n_tiles;
+};
+
+static vec_matmul_fn *float_product(const struct cpu_device *d, int32_t type)
+{
+    switch (type) {
+    case INFER_TYPE_F32: return d->k.vec.matmul_f32;
+    case INFER_TYPE_F16: return d->k.vec.matmul_f16;
+    case INFER_TYPE_BF16: return d->k.vec.matmul_bf16;
+    default: return NULL;
+    }
+}
+
+bool cpu_device_can_multiply(int32_t type)
+{
+    return type == INFER_TYPE_F32 || type == INFER_TYPE_F16 || type == INFER_TYPE_BF16 || mm_supports(type);
+}
+
+/* Rows [row0, row1) of op by the columns [col0, col0 + n_col). */
+struct span {
+    const struct dev_matmul *op;
+    uint32_t row0, row1, col0, n_col;
+    float *y; /* of column col0, row 0 */
+};
+
+static void run_quantised(const struct call *c, const struct span *s, uint32_t worker)
+{
+    const struct dev_weight *w = &s->op->w;
+    struct mm_args a = {
+        .type = w->type,
+        .w = cpu_ptr(w->data),
+        .row_bytes = w->row_bytes,
+        .n_in = w->n_in,
+        .row0 = s->row0,
+        .row1 = s->row1,
+        .x = c->columns + s->col0 * mm_column_bytes(w->n_in),
+        .n_col = s->n_col,
+        .y = s->y,
+        .y_stride = s->op->dst_stride,
+        .scratch = cpu_worker(c->d, worker),
+    };
+    mm_rows(&c->d->k.mm, &a);
+}
+
+static void run_float(const struct call *c, const struct span *s)
+{
+    const struct dev_weight *w = &s->op->w;
+    struct fmm_args a = {
+        .w = cpu_ptr(w->data),
+        .row_bytes = w->row_bytes,
+        .n_in = w->n_in,
+        .row0 = s->row0,
+        .row1 = s->row1,
+        .n_col = s->n_col,
+        .x = c->src + (size_t)s->col0 * c->src_stride,
+        .x_stride = c->src_stride,
+        .y = s->y,
+        .y_stride = s->op->dst_stride,
+    };
+    float_product(c->d, w->type)(&a);
+}
+
+static uint32_t precise_rows(uint32_t n_in)
+{
+    uint32_t n = PRECISE_FLOATS / n_in;
+    return n > 16 ? 16 : n < 4 ? 4 : n;
+}
+
+/* PRECISE: the rows are decoded to f32 and multiplied as such. */
+static void run_precise(const struct call *c, const struct span *s, uint32_t worker)
+{
+    const struct dev_weight *w = &s->op->w;
+    float *rows = cpu_worker(c->d, worker);
+    uint32_t step = precise_rows(w->n_in);
+    struct fmm_args a = {
+        .w = rows,
+        .row_bytes = (uint64_t)w->n_in * sizeof(float),
+        .n_in = w->n_in,
+        .n_col = s->n_col,
+        .x = c->src + (size_t)s->col0 * c->src_stride,
+        .x_stride = c->src_stride,
+        .y_stride = s->op->dst_stride,
+    };
+    for (uint32_t r = s->row0; r < s->row1; r += step) {
+        a.row1 = s->row1 - r < step ? s->row1 - r : step;
+        for (uint32_t i = 0; i < a.row1; i++)
+            dequant_row(w->type, (const char *)cpu_ptr(w->data) + (r + i) * w->row_bytes, rows + (size_t)i * w->n_in, w->n_in);
+        a.y = s->y + r;
+        c->d->k.vec.matmul_f32(&a);
+    }
+}
+
+static uint64_t tiles_of(const struct call *c, const struct dev_matmul *op)
+{
+    return (op->w.n_out + (uint64_t)c->tile - 1) / c->tile;
+}
+
+static void product_task(void *arg, uint32_t worker, uint64_t task)
+{
+    const struct call *c = arg;
+    uint64_t tile = task % c->n_tiles;
+    const struct dev_matmul *op = c->ops;
+    for (; tile >= tiles_of(c, op); op++)
+        tile -= tiles_of(c, op);
+    struct span s = {.op = op, .row0 = (uint32_t)tile * c->tile, .col0 = (uint32_t)(task / c->n_tiles) * c->chunk};
+    s.row1 = op->w.n_out - s.row0 < c->tile ? op->w.n_out : s.row0 + c->tile;
+    s.n_col = c->n_row - s.col0 < c->chunk ? c->n_row - s.col0 : c->chunk;
+    s.y = cpu_f32(op->dst) + (size_t)s.col0 * op->dst_stride;
+    if (float_product(c->d, op->w.type))
+        run_float(c, &s);
+    else if (c->columns)
+        run_quantised(c, &s, worker);
+    else
+        run_precise(c, &s, worker);
+    const float *bias = cpu_f32(op->bias);
+    for (uint32_t i = 0; bias && i < s.n_col; i++)
+        c->d->k.vec.add(s.y + (size_t)i * op->dst_stride + s.row0, bias + s.row0, s.row1 - s.row0);
+}
+
+static void quantise_task(void *arg, uint32_t worker, uint64_t row)
+{
+    (void)worker;
+    const struct call *c = arg;
+    mm_quantise(&c->d->k.mm, c->src + row * c->src_stride, c->n_in, c->columns + row * mm_column_bytes(c->n_in));
+}
+
+/* Quantised columns or room for decoded rows, as the products need. */
+static bool prepare(struct call *c)
+{
+    bool packed = false;
+    for (uint32_t i = 0; i < c->n_ops; i++) {
+        int32_t type = c->ops[i].w.type;
+        if (!cpu_device_can_multiply(type)) {
+            cpu_fail(c->d, INFER_ERROR_INTERNAL);
+            return false;
+        }
+        packed = packed || !float_product(c->d, type);
+    }
+    if (!packed)
+        return true;
+    if (c->d->numerics == INFER_NUMERICS_PRECISE)
+        return cpu_workers_need(c->d, (uint64_t)precise_rows(c->n_in) * c->n_in * sizeof(float));
+    uint64_t bytes;
+    if (!checked_mul(c->n_row, mm_column_bytes(c->n_in), &bytes)) {
+        cpu_fail(c->d, INFER_ERROR_NO_MEMORY);
+        return false;
+    }
+    c->columns = cpu_scratch_get(c->d, &c->d->columns, bytes);
+    if (!c->columns)
+        return false;
+    cpu_run(c->d, c->n_row, (uint64_t)c->n_row * c->n_in * 2, quantise_task, c);
+    return true;
+}
+
+static uint32_t clamp_tile(uint64_t rows, uint64_t least, uint64_t most)
+{
+    rows = rows < least ? least : rows > most ? most : rows;
+    return (uint32_t)((rows + MM_TILE_ROWS - 1) / MM_TILE_ROWS * MM_TILE_ROWS);
+}
+
+/* Enough tasks to share evenly, none too small to be worth claiming. */
+static void choose_tiles(struct call *c)
+{
+    uint64_t rows = 0, threads = pool_threads(c->d->pool);
+    for (uint32_t i = 0; i < c->n_ops; i++)
+        rows += c->ops[i].w.n_out;
+    if (c->n_row == 1) {
+        c->chunk = 1;
+        c->tile = clamp_tile(rows / (threads * 8), MIN_TILE_BYTES / (c->ops[0].w.row_bytes + 1), 512);
+    } else {
+        uint64_t column = c->columns ? mm_column_bytes(c->n_in) : (uint64_t)c->n_in * sizeof(float);
+        uint64_t fit = CHUNK_BYTES / column;
+        c->chunk = fit < 32 ? 32 : fit > c->n_row ? c->n_row : (uint32_t)fit;
+        c->tile = clamp_tile(rows / (threads * 8), 16, 64);
+    }
+    c->n_tiles = 0;
+    for (uint32_t i = 0; i < c->n_ops; i++)
+        c->n_tiles += tiles_of(c, &c->ops[i]);
+}
+
+void cpu_matmul(struct device *dev, struct dev_ref src, uint32_t src_stride, uint32_t n_row, const struct dev_matmul *ops,
+                uint32_t n_ops)
+{
+    struct call c = {
+        .d = cpu_of(dev),
+        .ops = ops,
+        .n_ops = n_ops,
+        .n_row = n_row,
+        .src = cpu_f32(src),
+        .src_stride = src_stride,
+    };
+    if (c.d->failed || !n_row || !n_ops)
+        return;
+    c.n_in = ops[0].w.n_in;
+    if (!prepare(&c))
+        return;
+    choose_tiles(&c);
+    uint64_t chunks = (n_row + (uint64_t)c.chunk - 1) / c.chunk, work = 0;
+    for (uint32_t i = 0; i < n_ops; i++)
+        work += (uint64_t)ops[i].w.n_out * c.n_in * n_row / 4;
+    cpu_run(c.d, c.n_tiles * chunks, work, product_task, &c);
+}

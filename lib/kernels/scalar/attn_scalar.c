@@ -1,0 +1,49 @@
+/* Attention, the variant that defines the bits: see attn.h for the order. */
+#include "base/half.h"
+#include "kernels/attn.h"
+#include "kernels/math_scalar.h"
+
+static float load(const void *p, int32_t type, size_t i)
+{
+    if (type == INFER_KV_F32)
+        return ((const float *)p)[i];
+    uint16_t h = ((const uint16_t *)p)[i];
+    return type == INFER_KV_F16 ? f16_to_f32(h) : bf16_to_f32(h);
+}
+
+static float score(const struct attn_block_args *a, const float *q, uint32_t j)
+{
+    float dot = 0;
+    for (uint32_t d = 0; d < a->head_dim; d++)
+        dot = fma_f32(q[d], load(a->k, a->kv_type, (size_t)d * ATTN_BLOCK + j), dot);
+    float s = dot * a->scale;
+    return a->softcap != 0 ? math_softcap(s, a->softcap) : s;
+}
+
+static void one_query(const struct attn_block_args *a, const struct attn_query *q)
+{
+    float p[ATTN_BLOCK], *state = q->state, *l = state + ATTN_STATE_L, *o = state + ATTN_STATE_O;
+    float m = state[ATTN_STATE_M];
+    for (uint32_t j = q->j0; j < q->j1; j++) {
+        p[j] = score(a, q->q, j);
+        m = p[j] > m ? p[j] : m;
+    }
+    float c = math_exp(state[ATTN_STATE_M] - m);
+    state[ATTN_STATE_M] = m;
+    for (uint32_t i = 0; i < 16; i++)
+        l[i] *= c;
+    for (uint32_t d = 0; d < a->head_dim; d++)
+        o[d] *= c;
+    for (uint32_t j = q->j0; j < q->j1; j++) {
+        p[j] = math_exp(p[j] - m);
+        l[j % 16] += p[j];
+        for (uint32_t d = 0; d < a->head_dim; d++)
+            o[d] = fma_f32(p[j], load(a->v, a->kv_type, (size_t)j * a->head_dim + d), o[d]);
+    }
+}
+
+void attn_block_scalar(const struct attn_block_args *a)
+{
+    for (uint32_t i = 0; i < a->n_query; i++)
+        one_query(a, &a->queries[i]);
+}

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""What the shared library exports and imports: test_symbols.py LIBRARY CLI EXAMPLE... (--sanitized when built so)."""
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+
+ROOT = tap.source_dir()
+ARGS = [arg for arg in sys.argv[1:] if not arg.startswith("--")]
+SANITIZED = "--sanitized" in sys.argv
+LIBRARY, HOSTS = ARGS[0], ARGS[1:]
+
+
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as handle:
+        return handle.read()
+
+
+def header_symbols():
+    found = set(re.findall(r"^INFER_API [^;(]*?\b(infer_\w+)\(", read("include/infer/infer.h"), re.MULTILINE))
+    assert len(found) > 50, "the header's prototypes were not recognised"
+    return found
+
+
+def dynamic(kind):
+    """{(name, version)}"""
+    found = set()
+    for line in output("nm", "-D", kind, LIBRARY).splitlines():
+        symbol = line.split()[-1]
+        name, _, version = symbol.partition("@")
+        found.add((name, version.lstrip("@")))
+    return found
+
+
+def needed(path):
+    return re.findall(r"\(NEEDED\).*\[(.*?)\]", output("readelf", "-d", path))
+
+
+def differ(have, want, what):
+    assert have == want, f"{what}: missing {sorted(want - have)}, too many {sorted(have - want)}"
+
+
+def test_map_is_header():
+    names = set(re.findall(r"^\s+(infer_\w+);", read("lib/infer.map"), re.MULTILINE))
+    differ(names, header_symbols(), "lib/infer.map (run scripts/gen-symbols)")
+
+
+def test_exports():
+    exported = {name for name, _ in dynamic("--defined-only") if not re.match(r"LIBINFER_\d+$", name)}
+    differ(exported, header_symbols(), "exported symbols")
+
+
+def test_versions():
+    for name, version in dynamic("--defined-only"):
+        assert re.match(r"LIBINFER_\d+$", version or name), f"{name} has version {version!r}"
+
+
+def test_imports():
+    if SANITIZED:
+        raise tap.Skip("the sanitizers import what they need")
+    allowed = {line.split("#")[0].strip() for line in read("tests/abi/imports.allow").splitlines()} - {""}
+    imported = {name for name, _ in dynamic("--undefined-only")}
+    assert imported, "no imports found: nm did not work"
+    assert imported <= allowed, f"not in tests/abi/imports.allow: {sorted(imported - allowed)}"
+
+
+def test_soname_and_needed():
+    soname = re.findall(r"\(SONAME\).*\[(.*?)\]", output("readelf", "-d", LIBRARY))
+    assert soname == ["libinfer.so.0"], soname
+    if SANITIZED:
+        return
+    extra = [name for name in needed(LIBRARY) if not re.match(r"(libc\.so|libc\.musl|ld-|libpthread\.so)", name)]
+    assert not extra, f"the library needs {extra}"
+
+
+def test_no_executable_stack_or_text_relocations():
+    program = output("readelf", "-lW", LIBRARY)
+    stack = re.search(r"GNU_STACK.*", program)
+    assert stack and "RWE" not in stack.group(0), "executable stack"
+    assert "TEXTREL" not in output("readelf", "-d", LIBRARY)
+
+
+def test_hosts_link_the_shared_library():
+    if not HOSTS:
+        raise tap.Skip("built without tools and examples")
+    for host in HOSTS:
+        assert "libinfer.so.0" in needed(host), f"{host} does not link libinfer.so.0"
+        own = re.findall(r"\bT (infer_\w+)", output("nm", "--defined-only", host))
+        assert not own, f"{host} holds {own}"
+
+
+tap.main(globals())

@@ -1,0 +1,63 @@
+"""Adds or replaces string metadata of a GGUF file (version 3, little-endian): enough to give a test model a chat template."""
+import struct
+
+SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+STRING, ARRAY = 8, 9
+
+
+class Reader:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, form):
+        value = struct.unpack_from("<" + form, self.data, self.at)
+        self.at += struct.calcsize("<" + form)
+        return value[0] if len(value) == 1 else value
+
+    def string(self):
+        length = self.take("Q")
+        self.at += length
+        return self.data[self.at - length:self.at]
+
+    def skip(self, kind):
+        if kind == STRING:
+            self.string()
+        elif kind == ARRAY:
+            item, count = self.take("I"), self.take("Q")
+            for _ in range(count if item in (STRING, ARRAY) else 0):
+                self.skip(item)
+            if item in SIZES:
+                self.at += SIZES[item] * count
+        else:
+            self.at += SIZES[kind]
+
+
+def pack_string(text):
+    return struct.pack("<Q", len(text)) + text
+
+
+def edit(data, strings):
+    """The file with these strings (bytes to bytes) set."""
+    r = Reader(data)
+    magic, version, n_tensors, n_kv = r.take("4sIQQ")
+    assert magic == b"GGUF" and version == 3
+    pairs, alignment = [], 32
+    for _ in range(n_kv):
+        start = r.at
+        key = r.string()
+        kind = r.take("I")
+        if key == b"general.alignment":
+            alignment = struct.unpack_from("<I", data, r.at)[0]
+        r.skip(kind)
+        if key not in strings:
+            pairs.append(data[start:r.at])
+    infos = r.at
+    for _ in range(n_tensors):
+        r.string()
+        r.at += 8 * r.take("I") + 4 + 8
+    tensors = data[infos:r.at]
+    body = data[(r.at + alignment - 1) // alignment * alignment:]
+    for key, value in strings.items():
+        pairs.append(pack_string(key) + struct.pack("<I", STRING) + pack_string(value))
+    head = struct.pack("<4sIQQ", magic, version, n_tensors, len(pairs)) + b"".join(pairs) + tensors
+    return head + b"\0" * (-len(head) % alignment) + body

@@ -1,0 +1,51 @@
+/* What the files of infer-cli share. The tool is a host like any other: it sees <infer/infer.h> and the system, nothing else. */
+#ifndef CLI_H
+#define CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infer/infer.h>
+
+/* Exit codes: part of the tool's contract, listed in the manual page. */
+enum { EXIT_OK = 0, EXIT_USAGE = 1, EXIT_MODEL = 2, EXIT_GENERATION = 3, EXIT_LIMIT = 4, EXIT_INTERRUPTED = 130 };
+
+#define CLI_MAX_TEMPLATE_ARGS 64
+
+struct options {
+    const char *model;  /* NULL: the default model */
+    const char *prompt; /* NULL: standard input */
+    const char *system;
+    const char *template_args[CLI_MAX_TEMPLATE_ARGS]; /* "key=json" */
+    uint32_t n_template_args;
+    uint64_t max_tokens; /* 0: the default of the mode */
+    uint32_t threads, ctx;
+    int32_t cpu, kv_type, numerics;
+    infer_sampling sampling;
+    bool chat, raw, json, stats, tokenize, info, ignore_eos, help, version;
+};
+
+struct cli {
+    struct options opt;
+    char *model_path;
+    bool bundled; /* the fallback model that ships with the tool */
+    bool raw;     /* no template: asked for, or the model has none */
+    infer_engine *engine;
+    infer_model *model;
+    infer_session *session;
+    infer_tokenizer *tokenizer; /* borrowed from model */
+    infer_tokenizer_info tok;
+    double load_s;
+};
+
+double seconds_now(void);
+
+/* main.c: a flag that Ctrl-C sets while it is armed; arming clears it. A second Ctrl-C, also later, ends the process, unless
+ * the first one was forgotten. */
+infer_cancel *interrupt_arm(void);
+void interrupt_disarm(void);
+void interrupt_forget(void);
+bool interrupted(void);
+
+#endif

@@ -1,0 +1,182 @@
+#include "generate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "output.h"
+
+/* How many of the session's first elements equal ids. */
+static uint64_t common_prefix(infer_session *s, const int32_t *ids, uint64_t count)
+{
+    infer_session_info info;
+    INFER_INIT(&info);
+    if (infer_session_get_info(s, &info, NULL) != INFER_OK || info.length == 0)
+        return 0;
+    uint64_t n = info.length < count ? info.length : count, same = 0;
+    int32_t *have = malloc((size_t)n * sizeof *have);
+    if (have && infer_session_tokens(s, 0, n, have, NULL) == INFER_OK)
+        while (same < n && have[same] == ids[same])
+            same++;
+    free(have);
+    return same;
+}
+
+static infer_status feed(infer_session *s, const int32_t *ids, uint64_t count, infer_error *err)
+{
+    uint64_t same = common_prefix(s, ids, count);
+    if (same == count && same > 0)
+        same--; /* logits of the last one are needed */
+    infer_status st = infer_session_truncate(s, same, NULL, err);
+    return st == INFER_OK ? infer_session_append(s, ids + same, count - same, err) : st;
+}
+
+static const char *finish_name(const struct answer *a)
+{
+    switch (a->finish) {
+    case INFER_FINISH_STOP: return "stop";
+    case INFER_FINISH_LENGTH: return "length";
+    case INFER_FINISH_CONTEXT: return "context";
+    default: return "interrupted";
+    }
+}
+
+static double rate(uint64_t tokens, double s)
+{
+    return tokens && s > 0 ? (double)tokens / s : 0;
+}
+
+/* The first token comes out of the prompt's computation. */
+static double gen_rate(const struct answer *a)
+{
+    return a->completion_tokens > 1 ? rate(a->completion_tokens - 1, a->gen_s) : 0;
+}
+
+static void json_token(const infer_event *ev)
+{
+    struct text t = {0};
+    text_putf(&t, "{\"event\":\"token\",\"id\":%d,\"text\":", (int)ev->id);
+    text_put_json(&t, ev->text, (size_t)ev->text_len);
+    text_puts(&t, "}\n");
+    out_text(&t);
+    text_free(&t);
+}
+
+static void json_done(const struct answer *a, const infer_event *ev)
+{
+    struct text t = {0};
+    text_putf(&t, "{\"event\":\"done\",\"finish_reason\":\"%s\",\"prompt_tokens\":%llu,\"completion_tokens\":%llu,",
+              finish_name(a), (unsigned long long)a->prompt_tokens, (unsigned long long)a->completion_tokens);
+    text_putf(&t, "\"prompt_tps\":%.2f,\"gen_tps\":%.2f", rate(a->computed_tokens, a->prompt_s), gen_rate(a));
+    if (ev && ev->text_len) { /* half a character that was never finished */
+        text_puts(&t, ",\"text\":");
+        text_put_json(&t, ev->text, (size_t)ev->text_len);
+    }
+    text_puts(&t, "}\n");
+    out_text(&t);
+    text_free(&t);
+}
+
+static void take_event(const struct cli *c, const infer_event *ev, bool quiet, struct answer *a)
+{
+    if (ev->kind == INFER_EVENT_PREFILL) {
+        a->computed_tokens = ev->total;
+        if (!quiet)
+            progress_show("reading the prompt", ev->done, ev->total);
+        return;
+    }
+    progress_clear();
+    text_put(&a->text, ev->text, (size_t)ev->text_len);
+    if (ev->kind == INFER_EVENT_TOKEN)
+        a->completion_tokens++;
+    else
+        a->finish = ev->finish_reason;
+    if (quiet)
+        return;
+    if (!c->opt.json)
+        out_write(ev->text, (size_t)ev->text_len);
+    else if (ev->kind == INFER_EVENT_TOKEN)
+        json_token(ev);
+}
+
+static int failed(const struct cli *c, const infer_error *err)
+{
+    if (c->opt.json) {
+        struct text t = {0};
+        text_putf(&t, "{\"event\":\"error\",\"status\":\"%s\",\"message\":", infer_status_name(err->code));
+        text_put_json(&t, err->text, strlen(err->text));
+        text_puts(&t, "}\n");
+        out_text(&t);
+        text_free(&t);
+    }
+    note_error(NULL, err);
+    return exit_code(err->code, true);
+}
+
+/* Pulls events until the end, Ctrl-C, an error or a lost output. */
+static infer_status pull(struct cli *c, infer_session *s, bool quiet, struct answer *a, infer_error *err)
+{
+    double start = seconds_now(), first = start;
+    infer_status st = INFER_OK;
+    infer_event ev;
+    infer_cancel *cancel = interrupt_arm();
+    do {
+        INFER_INIT(&ev);
+        st = infer_generate_next(s, &ev, cancel, err);
+        if (st != INFER_OK)
+            break;
+        take_event(c, &ev, quiet, a);
+        if (ev.kind == INFER_EVENT_TOKEN && a->completion_tokens == 1)
+            first = seconds_now();
+        if (interrupted() && ev.kind != INFER_EVENT_DONE)
+            st = INFER_ERROR_CANCELLED;
+    } while (st == INFER_OK && ev.kind != INFER_EVENT_DONE && !out_failed());
+    interrupt_disarm();
+    progress_clear();
+    a->interrupted = st == INFER_ERROR_CANCELLED;
+    a->prompt_s = first - start;
+    a->gen_s = seconds_now() - first;
+    if (c->opt.json && !quiet && !out_failed() && (st == INFER_OK || a->interrupted))
+        json_done(a, st == INFER_OK ? &ev : NULL);
+    return a->interrupted ? INFER_OK : st;
+}
+
+int generate(struct cli *c, infer_session *session, const int32_t *ids, uint64_t count, uint64_t max_tokens, bool quiet,
+             struct answer *a)
+{
+    infer_error err;
+    infer_generate_options go;
+    INFER_INIT(&err);
+    INFER_INIT(&go);
+    go.max_tokens = max_tokens;
+    go.flags = c->opt.ignore_eos ? INFER_IGNORE_EOS : 0;
+    *a = (struct answer){.prompt_tokens = count};
+    infer_status st = feed(session, ids, count, &err);
+    if (st == INFER_OK)
+        st = infer_generate_begin(session, &go, &err);
+    if (st == INFER_OK)
+        st = pull(c, session, quiet, a, &err);
+    if (st != INFER_OK)
+        return failed(c, &err);
+    if (a->text.failed) {
+        note("out of memory");
+        return EXIT_LIMIT;
+    }
+    return out_failed() ? EXIT_GENERATION : EXIT_OK;
+}
+
+void show_stats(const struct cli *c, const struct answer *a)
+{
+    infer_engine_info e;
+    infer_session_info s;
+    INFER_INIT(&e);
+    INFER_INIT(&s);
+    (void)infer_engine_get_info(c->engine, &e, NULL);
+    (void)infer_session_get_info(c->session, &s, NULL);
+    remark("prompt   %8llu tokens, %llu computed in %.2f s: %.1f tokens/s", (unsigned long long)a->prompt_tokens,
+           (unsigned long long)a->computed_tokens, a->prompt_s, rate(a->computed_tokens, a->prompt_s));
+    remark("answer   %8llu tokens in %.2f s: %.1f tokens/s; ended by %s", (unsigned long long)a->completion_tokens,
+           a->gen_s, gen_rate(a), finish_name(a));
+    remark("context  %8llu of %u tokens, %.1f MiB of state", (unsigned long long)s.length, s.n_ctx,
+           (double)s.kv_bytes / 1048576);
+    remark("machine  cpu %s, %u threads; the model opened in %.2f s", infer_cpu_name(e.cpu), e.threads, c->load_s);
+}

@@ -1,0 +1,227 @@
+/* infer-cli: asks a language model from the command line. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "chat.h"
+#include "conversation.h"
+#include "generate.h"
+#include "info.h"
+#include "model.h"
+#include "options.h"
+#include "output.h"
+
+#define RAW_TOKENS 256 /* a model without a template never ends by itself */
+
+double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* ---- Ctrl-C ---- */
+
+static infer_cancel *cancel;          /* set once, before the handler is installed */
+static volatile sig_atomic_t armed;   /* something can be cancelled */
+static volatile sig_atomic_t presses; /* since it was armed */
+static struct termios terminal;       /* as it was at the start: line editing changes it */
+static volatile sig_atomic_t has_terminal;
+
+static void on_interrupt(int number)
+{
+    static const char hint[] = "\r\n(once more to quit)\r\n";
+    int saved = errno;
+    (void)number;
+    presses = presses + 1;
+    if (presses > 1) {
+        if (has_terminal)
+            tcsetattr(STDIN_FILENO, TCSANOW, &terminal);
+        _exit(EXIT_INTERRUPTED);
+    }
+    if (armed)
+        infer_cancel_set(cancel);
+    else if (write(STDERR_FILENO, hint, sizeof hint - 1) < 0)
+        presses = 1;
+    errno = saved;
+}
+
+infer_cancel *interrupt_arm(void)
+{
+    infer_cancel_clear(cancel);
+    presses = 0;
+    armed = 1;
+    return cancel;
+}
+
+void interrupt_disarm(void)
+{
+    armed = 0;
+}
+
+void interrupt_forget(void)
+{
+    presses = 0;
+}
+
+bool interrupted(void)
+{
+    return infer_cancel_is_set(cancel) != 0;
+}
+
+static bool install_signals(void)
+{
+    struct sigaction sa;
+    if (infer_cancel_create(&cancel, NULL) != INFER_OK)
+        return false;
+    has_terminal = tcgetattr(STDIN_FILENO, &terminal) == 0;
+    memset(&sa, 0, sizeof sa);
+    sigemptyset(&sa.sa_mask);
+    sa.sa_flags = SA_RESTART;
+    sa.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &sa, NULL); /* a closed pipe is a write error, said as such */
+    sa.sa_handler = on_interrupt;
+    sigaction(SIGINT, &sa, NULL);
+    return true;
+}
+
+/* Descriptors 0 to 2 that were closed must not become the model file's. Reading and writing the stand-ins fails or ends at once. */
+static void fill_descriptors(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)
+            _exit(EXIT_GENERATION);
+}
+
+/* ---- Prompt ---- */
+
+static int read_stdin(struct text *t)
+{
+    char part[16384];
+    if (isatty(STDIN_FILENO)) {
+        note("no prompt: give one, pipe one in, or use --chat; infer-cli --help tells more");
+        return EXIT_USAGE;
+    }
+    for (;;) {
+        ssize_t n = read(STDIN_FILENO, part, sizeof part);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            note("no prompt: cannot read standard input: %s", strerror(errno));
+            return EXIT_USAGE;
+        }
+        if (n == 0)
+            break;
+        text_put(t, part, (size_t)n);
+        if (t->failed || t->len > INFER_MAX_TEXT) {
+            note("the prompt is too long");
+            return EXIT_LIMIT;
+        }
+    }
+    if (t->len && t->data[t->len - 1] == '\n')
+        t->data[--t->len] = 0;
+    return EXIT_OK;
+}
+
+static int get_prompt(const struct options *o, struct text *t)
+{
+    if (!o->prompt)
+        return read_stdin(t);
+    text_puts(t, o->prompt);
+    if (t->failed)
+        note("out of memory");
+    return t->failed ? EXIT_LIMIT : EXIT_OK;
+}
+
+/* ---- One question ---- */
+
+static int encode_prompt(const struct cli *c, const struct text *prompt, int32_t **ids, uint64_t *count)
+{
+    struct conversation v = {0};
+    const char *text = prompt->data ? prompt->data : "", *system = c->opt.system;
+    if (c->raw)
+        return encode_text(c, text, prompt->len, true, ids, count);
+    int code = EXIT_LIMIT;
+    if ((!system || conversation_add(&v, "system", system, strlen(system))) &&
+        conversation_add(&v, "user", text, prompt->len))
+        code = conversation_encode(c, &v, ids, count);
+    else
+        note("out of memory");
+    conversation_free(&v);
+    return code;
+}
+
+static int run_once(struct cli *c, const struct text *prompt)
+{
+    struct answer a = {0};
+    int32_t *ids = NULL;
+    uint64_t count = 0, max = c->opt.max_tokens;
+    int code = encode_prompt(c, prompt, &ids, &count);
+    if (code == EXIT_OK && c->raw && !c->opt.json && isatty(STDOUT_FILENO) && prompt->data)
+        out_write(prompt->data, prompt->len); /* the text to be continued, for a reader's eyes only */
+    if (code == EXIT_OK)
+        code = generate(c, c->session, ids, count, max ? max : c->raw ? RAW_TOKENS : 0, false, &a);
+    if (!c->opt.json && !out_failed() && a.completion_tokens && !out_puts("\n") && code == EXIT_OK)
+        code = EXIT_GENERATION;
+    if (code == EXIT_OK && c->opt.stats)
+        show_stats(c, &a);
+    free(ids);
+    text_free(&a.text);
+    return code == EXIT_OK && a.interrupted ? EXIT_INTERRUPTED : code;
+}
+
+/* ---- Start ---- */
+
+static int run(struct cli *c)
+{
+    struct text prompt = {0};
+    int code = check_template_args(&c->opt);
+    if (code == EXIT_OK && !c->opt.chat && !c->opt.info)
+        code = get_prompt(&c->opt, &prompt);
+    if (code == EXIT_OK)
+        code = model_find(c);
+    if (code == EXIT_OK && c->opt.info)
+        code = run_info(c);
+    else if (code == EXIT_OK && c->opt.tokenize)
+        code = run_tokenize(c, prompt.data ? prompt.data : "", prompt.len);
+    else if (code == EXIT_OK && (code = model_open(c)) == EXIT_OK)
+        code = c->opt.chat ? run_chat(c) : run_once(c, &prompt);
+    model_close(c);
+    text_free(&prompt);
+    return code;
+}
+
+static bool print_version(void)
+{
+    struct text t = {0};
+    text_putf(&t, "infer-cli %s, libinfer %s\n", INFER_VERSION_STRING, infer_version());
+    bool ok = out_text(&t);
+    text_free(&t);
+    return ok;
+}
+
+int main(int argc, char **argv)
+{
+    struct cli c = {0};
+    fill_descriptors();
+    if (!install_signals()) {
+        note("out of memory");
+        return EXIT_LIMIT;
+    }
+    int code = options_parse(&c.opt, argc, argv);
+    if (code == EXIT_OK) {
+        if (c.opt.help)
+            code = options_help() ? EXIT_OK : EXIT_GENERATION;
+        else if (c.opt.version)
+            code = print_version() ? EXIT_OK : EXIT_GENERATION;
+        else
+            code = run(&c);
+    }
+    infer_cancel_release(cancel);
+    return code;
+}

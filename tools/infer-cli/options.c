@@ -1,0 +1,317 @@
+#include "options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "output.h"
+
+enum kind { FLAG, TEXT, COUNT32, COUNT64, REAL, CPU, KV, NUMERICS, PAIR };
+
+struct option {
+    const char *name;
+    char letter; /* 0: none */
+    enum kind kind;
+    size_t offset;
+    double lo, hi; /* of numbers */
+    const char *value; /* how --help names it */
+    const char *help;  /* lines */
+};
+
+struct group {
+    const char *title;
+    const struct option *options;
+    size_t count;
+};
+
+#define AT(field) offsetof(struct options, field)
+#define U32_MAX 4294967295.0
+
+static const struct option model_options[] = {
+    {"model", 'm', TEXT, AT(model), 0, 0, "FILE",
+     "a GGUF file; else the model that scripts/quickstart fetched,\nelse the small one that comes with infer-cli"},
+    {"ctx", 'c', COUNT32, AT(ctx), 0, U32_MAX, "N", "room for N tokens (default: what the model was trained for)"},
+    {"threads", 't', COUNT32, AT(threads), 0, 256, "N", "threads (default: the number of physical cores)"},
+    {"cpu", 0, CPU, AT(cpu), 0, 0, "NAME",
+     "force a CPU variant: scalar, avx2, avxvnni, avx512,\navx512vnni, neon, dotprod, i8mm (default: the best)"},
+    {"kv", 0, KV, AT(kv_type), 0, 0, "TYPE", "keep attention state as f16 (default), bf16 or f32"},
+    {"numerics", 0, NUMERICS, AT(numerics), 0, 0, "MODE", "exact (default) or precise (slower: activations stay f32)"},
+};
+
+static const struct option prompt_options[] = {
+    {"system", 0, TEXT, AT(system), 0, 0, "TEXT", "the system message"},
+    {"template-arg", 0, PAIR, AT(template_args), 0, 0, "KEY=JSON",
+     "a variable for the chat template, such as\nenable_thinking=false; may be repeated"},
+    {"raw", 0, FLAG, AT(raw), 0, 0, NULL, "continue the text as it is, without the chat template"},
+    {"chat", 0, FLAG, AT(chat), 0, 0, NULL, "a conversation; /help lists its commands"},
+};
+
+static const struct option answer_options[] = {
+    {"max-tokens", 'n', COUNT64, AT(max_tokens), 0, 1e15, "N",
+     "stop after N tokens (default: at the end of the answer;\n256 when there is no chat template)"},
+    {"temp", 0, REAL, AT(sampling.temperature), 0, 1000, "X", "temperature; 0 always takes the likeliest token (default 0.7)"},
+    {"top-k", 0, COUNT32, AT(sampling.top_k), 0, U32_MAX, "N", "choose among the N likeliest tokens; 0: all (default 40)"},
+    {"top-p", 0, REAL, AT(sampling.top_p), 0, 1, "X", "... among the likeliest that make up X (default 0.95)"},
+    {"min-p", 0, REAL, AT(sampling.min_p), 0, 1, "X", "... at least X times as likely as the likeliest (default 0.05)"},
+    {"typical", 0, REAL, AT(sampling.typical_p), 0, 1, "X", "... locally typical ones that make up X (default: off)"},
+    {"repetition-penalty", 0, REAL, AT(sampling.repetition_penalty), 0, 1000, "X", "make used tokens less likely (default: off)"},
+    {"presence-penalty", 0, REAL, AT(sampling.presence_penalty), -1000, 1000, "X", "subtract X from used tokens' logits (default 0)"},
+    {"frequency-penalty", 0, REAL, AT(sampling.frequency_penalty), -1000, 1000, "X", "... X for every use (default 0)"},
+    {"seed", 's', COUNT64, AT(sampling.seed), 0, 18446744073709549568.0, "N",
+     "another seed, another answer (default 0: the same\ncommand gives the same answer)"},
+    {"ignore-eos", 0, FLAG, AT(ignore_eos), 0, 0, NULL, "go on after the end of the answer"},
+};
+
+static const struct option output_options[] = {
+    {"json", 0, FLAG, AT(json), 0, 0, NULL, "one JSON object a line instead of text"},
+    {"stats", 0, FLAG, AT(stats), 0, 0, NULL, "speeds and sizes on standard error at the end"},
+    {"tokenize", 0, FLAG, AT(tokenize), 0, 0, NULL, "print the prompt's token ids and pieces, generate nothing"},
+    {"info", 0, FLAG, AT(info), 0, 0, NULL, "print what the model file holds, generate nothing"},
+    {"help", 'h', FLAG, AT(help), 0, 0, NULL, "this text"},
+    {"version", 0, FLAG, AT(version), 0, 0, NULL, "the version of infer-cli and of the library"},
+};
+
+#define GROUP(title, list) {title, list, sizeof list / sizeof list[0]}
+static const struct group groups[] = {
+    GROUP("Model", model_options),
+    GROUP("Prompt", prompt_options),
+    GROUP("Answer", answer_options),
+    GROUP("Output", output_options),
+};
+#define N_GROUPS (sizeof groups / sizeof groups[0])
+
+/* By name (len bytes) or, with len 0, by letter. */
+static const struct option *find(const char *name, size_t len, char letter)
+{
+    for (size_t g = 0; g < N_GROUPS; g++) {
+        for (size_t i = 0; i < groups[g].count; i++) {
+            const struct option *o = &groups[g].options[i];
+            if (len ? strlen(o->name) == len && memcmp(o->name, name, len) == 0 : o->letter && o->letter == letter)
+                return o;
+        }
+    }
+    return NULL;
+}
+
+static int bad_value(const struct option *o, const char *value, const char *want)
+{
+    note("--%s: \"%s\" is not %s", o->name, value, want);
+    return EXIT_USAGE;
+}
+
+static int set_count(const struct option *o, void *field, const char *value)
+{
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(value, &end, 10);
+    if (value[0] < '0' || value[0] > '9' || *end || errno)
+        return bad_value(o, value, "a whole number");
+    if (o->kind == COUNT32 && (double)v > o->hi) {
+        note("--%s: %s is too large (at most %.0f)", o->name, value, o->hi);
+        return EXIT_USAGE;
+    }
+    if (o->kind == COUNT32)
+        *(uint32_t *)field = (uint32_t)v;
+    else
+        *(uint64_t *)field = v;
+    return EXIT_OK;
+}
+
+static int set_real(const struct option *o, float *field, const char *value)
+{
+    char *end;
+    double v = strtod(value, &end);
+    if (!value[0] || *end || !isfinite(v))
+        return bad_value(o, value, "a number");
+    if (v < o->lo || v > o->hi) {
+        note("--%s: %s is out of range (%g to %g)", o->name, value, o->lo, o->hi);
+        return EXIT_USAGE;
+    }
+    *field = (float)v;
+    return EXIT_OK;
+}
+
+struct choice {
+    const char *name;
+    int32_t value;
+};
+
+static int set_choice(const struct option *o, int32_t *field, const char *value, const struct choice *c, const char *want)
+{
+    for (; c->name; c++) {
+        if (strcmp(c->name, value) == 0) {
+            *field = c->value;
+            return EXIT_OK;
+        }
+    }
+    return bad_value(o, value, want);
+}
+
+static int set_cpu(const struct option *o, int32_t *field, const char *value)
+{
+    int32_t cpu = strcmp(value, "auto") == 0 ? INFER_CPU_AUTO : infer_cpu_from_name(value, INFER_ZSTR);
+    if (cpu < 0)
+        return bad_value(o, value, "a CPU variant (see --help)");
+    *field = cpu;
+    return EXIT_OK;
+}
+
+static int add_pair(const struct option *o, struct options *opt, const char *value)
+{
+    const char *eq = strchr(value, '=');
+    if (!eq || eq == value || !eq[1])
+        return bad_value(o, value, "of the form KEY=JSON");
+    if (opt->n_template_args == CLI_MAX_TEMPLATE_ARGS) {
+        note("--%s: too many of them (at most %d)", o->name, CLI_MAX_TEMPLATE_ARGS);
+        return EXIT_USAGE;
+    }
+    opt->template_args[opt->n_template_args++] = value;
+    return EXIT_OK;
+}
+
+static int set(const struct option *o, struct options *opt, const char *value)
+{
+    static const struct choice kv[] = {{"f16", INFER_KV_F16}, {"bf16", INFER_KV_BF16}, {"f32", INFER_KV_F32}, {NULL, 0}};
+    static const struct choice numerics[] = {{"exact", INFER_NUMERICS_EXACT}, {"precise", INFER_NUMERICS_PRECISE}, {NULL, 0}};
+    void *field = (char *)opt + o->offset;
+    switch (o->kind) {
+    case FLAG: *(bool *)field = true; return EXIT_OK;
+    case TEXT: *(const char **)field = value; return EXIT_OK;
+    case COUNT32:
+    case COUNT64: return set_count(o, field, value);
+    case REAL: return set_real(o, field, value);
+    case CPU: return set_cpu(o, field, value);
+    case KV: return set_choice(o, field, value, kv, "f16, bf16 or f32");
+    case NUMERICS: return set_choice(o, field, value, numerics, "exact or precise");
+    case PAIR: return add_pair(o, opt, value);
+    }
+    return EXIT_USAGE;
+}
+
+/* One argument that begins with '-', and the next one when it is its value (*used then counts 2). */
+static int parse_option(struct options *opt, const char *arg, const char *next, int *used)
+{
+    const char *value = NULL;
+    const struct option *o;
+    if (arg[1] == '-') {
+        size_t len = strcspn(arg + 2, "=");
+        o = find(arg + 2, len, 0);
+        if (arg[2 + len] == '=')
+            value = arg + 2 + len + 1;
+    } else {
+        o = find(NULL, 0, arg[1]);
+        if (arg[2])
+            value = arg + 2;
+    }
+    if (!o) {
+        note("unknown option %s; infer-cli --help lists them", arg);
+        return EXIT_USAGE;
+    }
+    if (o->kind == FLAG && value) {
+        note("--%s takes no value", o->name);
+        return EXIT_USAGE;
+    }
+    if (o->kind != FLAG && !value) {
+        if (!next) {
+            note("--%s needs a value", o->name);
+            return EXIT_USAGE;
+        }
+        value = next;
+        *used = 2;
+    }
+    return set(o, opt, value);
+}
+
+static int check_together(const struct options *o)
+{
+    if (o->help || o->version)
+        return EXIT_OK;
+    if (o->chat && o->prompt) {
+        note("--chat reads from the keyboard: leave the prompt out");
+        return EXIT_USAGE;
+    }
+    if (o->chat + o->tokenize + o->info > 1) {
+        note("--chat, --tokenize and --info exclude each other");
+        return EXIT_USAGE;
+    }
+    if (o->info && o->prompt) {
+        note("--info takes no prompt");
+        return EXIT_USAGE;
+    }
+    if (o->raw && (o->system || o->n_template_args)) {
+        note("--raw leaves the chat template out, so --system and --template-arg have no effect");
+        return EXIT_USAGE;
+    }
+    return EXIT_OK;
+}
+
+int options_parse(struct options *o, int argc, char **argv)
+{
+    bool only_prompt = false; /* after "--" */
+    *o = (struct options){0};
+    INFER_INIT(&o->sampling);
+    (void)infer_sampling_default(&o->sampling, NULL);
+    for (int i = 1; i < argc;) {
+        int used = 1, code = EXIT_OK;
+        if (!only_prompt && strcmp(argv[i], "--") == 0) {
+            only_prompt = true;
+        } else if (!only_prompt && argv[i][0] == '-' && argv[i][1]) {
+            code = parse_option(o, argv[i], i + 1 < argc ? argv[i + 1] : NULL, &used);
+        } else if (o->prompt) {
+            note("more than one prompt; put it in quotes");
+            code = EXIT_USAGE;
+        } else {
+            o->prompt = argv[i];
+        }
+        if (code != EXIT_OK)
+            return code;
+        i += used;
+    }
+    if (o->prompt && strcmp(o->prompt, "-") == 0 && !only_prompt)
+        o->prompt = NULL;
+    return check_together(o);
+}
+
+static void help_option(struct text *t, const struct option *o)
+{
+    size_t at = t->len;
+    text_puts(t, "  ");
+    if (o->letter)
+        text_putf(t, "-%c, ", o->letter);
+    text_putf(t, "--%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+    at = t->len - at;
+    for (const char *line = o->help; line; at = 0) {
+        size_t len = strcspn(line, "\n");
+        if (at > 26) {
+            text_puts(t, "\n");
+            at = 0;
+        }
+        text_putf(t, "%*s", (int)(28 - at), "");
+        text_put(t, line, len);
+        text_puts(t, "\n");
+        line = line[len] ? line + len + 1 : NULL;
+    }
+}
+
+bool options_help(void)
+{
+    struct text t = {0};
+    text_puts(&t, "Usage: infer-cli [OPTION]... [PROMPT]\n\n"
+                  "Runs a language model on this computer. The prompt comes from the command line or\n"
+                  "from standard input; the answer, and nothing else, goes to standard output.\n\n"
+                  "  infer-cli \"Give three tips for staying healthy.\"\n"
+                  "  infer-cli -m model.gguf --temp 0 -n 100 < question.txt\n"
+                  "  infer-cli --chat\n");
+    for (size_t g = 0; g < N_GROUPS; g++) {
+        text_putf(&t, "\n%s:\n", groups[g].title);
+        for (size_t i = 0; i < groups[g].count; i++)
+            help_option(&t, &groups[g].options[i]);
+    }
+    text_puts(&t, "\nCtrl-C ends an answer; twice quits.\n\n"
+                  "Exit status: 0 success, 1 usage, 2 model or file, 3 generation, 4 memory or limit,\n"
+                  "130 interrupted.\n");
+    bool ok = out_text(&t);
+    text_free(&t);
+    return ok;
+}
