@@ -13,8 +13,8 @@
 
 #define MAX_R 8
 #define MAX_C 6
-#define CHUNK 512u   /* inputs: 6 columns of them (12 KiB) stay in the first-level cache while the rows pass */
-#define ROW_BLOCK 32u /* rows whose weights stay in the second-level cache while the columns pass */
+#define CHUNK 640u   /* inputs: 6 columns of them (15 KiB) stay in the first-level cache while the rows pass */
+#define ROW_BLOCK 64u /* rows whose weights stay in the second-level cache while the columns pass */
 
 enum kind { F32, F16, BF16 };
 
@@ -123,8 +123,9 @@ INLINE void tile(const struct fmm_args *a, enum kind kind, uint32_t row, uint32_
 INLINE void block(const struct fmm_args *a, enum kind kind, uint32_t row, uint32_t n_row, uint32_t col, int C)
 {
     struct waiting mem[ROW_BLOCK / 4];
-    for (uint32_t i = 0; i < a->n_in; i += CHUNK) {
-        uint32_t end = a->n_in - i > CHUNK ? i + CHUNK : a->n_in;
+    uint32_t n_chunk = (a->n_in - 1) / CHUNK + 1, chunk = ((a->n_in - 1) / n_chunk + 16) & ~15u; /* of even lengths */
+    for (uint32_t i = 0; i < a->n_in; i += chunk) {
+        uint32_t end = a->n_in - i > chunk ? i + chunk : a->n_in;
         for (uint32_t r = 0; r < n_row; r += 4)
             tile(a, kind, row + r, col, i, end, &mem[r / 4], 4, C);
         if (end == a->n_in)
