@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "kernels/kernels_config.h"
 
 #define ATTN_BLOCK 64u
 #define ATTN_PART 1024u
@@ -79,9 +80,18 @@ void attn_merge(float *into, const float *part, uint32_t head_dim);
 void attn_finish(float *dst, const float *state, uint32_t head_dim); /* after the last merge */
 
 /* Every variant: X(name, CPU level it requires). */
-#define ATTN_VARIANTS(X) ATTN_VARIANT_scalar(X)
+#define ATTN_VARIANTS(X) X(scalar, INFER_CPU_SCALAR) ATTN_VARIANT_avx2(X) ATTN_VARIANT_avx512(X)
 
-#define ATTN_VARIANT_scalar(X) X(scalar, INFER_CPU_SCALAR)
+#if KERNELS_HAVE_AVX2
+#define ATTN_VARIANT_avx2(X) X(avx2, INFER_CPU_AVX2)
+#else
+#define ATTN_VARIANT_avx2(X)
+#endif
+#if KERNELS_HAVE_AVX512
+#define ATTN_VARIANT_avx512(X) X(avx512, INFER_CPU_AVX512)
+#else
+#define ATTN_VARIANT_avx512(X)
+#endif
 
 #define ATTN_PROTOTYPE(name, level) void attn_block_##name(const struct attn_block_args *a);
 ATTN_VARIANTS(ATTN_PROTOTYPE)

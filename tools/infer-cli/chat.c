@@ -262,6 +262,7 @@ static bool read_question(struct text *q, bool *failed)
     text_clear(q);
     for (const char *prompt = "> ";; prompt = "... ") {
         char *line = line_read(prompt, failed);
+        interrupt_forget(); /* a Ctrl-C before this line no longer counts */
         if (!line)
             return q->len > 0 && !*failed;
         size_t len = strlen(line);

@@ -41,9 +41,11 @@ struct cli {
 
 double seconds_now(void);
 
-/* main.c: a flag that Ctrl-C sets. Arming it clears it; while it is armed one Ctrl-C sets it and a second one ends the process. */
+/* main.c: a flag that Ctrl-C sets while it is armed; arming clears it. A second Ctrl-C, also later, ends the process, unless
+ * the first one was forgotten. */
 infer_cancel *interrupt_arm(void);
 void interrupt_disarm(void);
+void interrupt_forget(void);
 bool interrupted(void);
 
 #endif

@@ -21,7 +21,11 @@ static char *edited_line(const char *prompt)
         stifle_history(1000);
         ready = true;
     }
-    char *line = readline(prompt);
+    char *line;
+    do {
+        errno = 0;
+        line = readline(prompt);
+    } while (!line && errno == EINTR); /* Ctrl-C drops the line, not the conversation */
     if (line && line[0])
         add_history(line);
     return line;

@@ -62,6 +62,10 @@ infer_cancel *interrupt_arm(void)
 void interrupt_disarm(void)
 {
     armed = 0;
+}
+
+void interrupt_forget(void)
+{
     presses = 0;
 }
 

@@ -1,0 +1,22 @@
+#include "kernels/x86/math_avx2.h"
+
+#define NAME(x)            x##_avx2
+#define LANES              8u
+#define VF                 __m256
+#define V_LOAD(p)          _mm256_loadu_ps(p)
+#define V_STORE(p, v)      _mm256_storeu_ps(p, v)
+#define V_SET1(x)          _mm256_set1_ps(x)
+#define V_FMA(a, b, c)     _mm256_fmadd_ps(a, b, c)
+#define V_ADD(a, b)        _mm256_add_ps(a, b)
+#define V_SUB(a, b)        _mm256_sub_ps(a, b)
+#define V_MUL(a, b)        _mm256_mul_ps(a, b)
+#define V_DIV(a, b)        _mm256_div_ps(a, b)
+#define V_MAX(a, b)        _mm256_max_ps(a, b)
+#define V_EXP(a)           math_exp_avx2(a)
+#define V_TANH(a)          math_tanh_avx2(a)
+#define LOAD_8(p)          _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define V_LOAD_F16(p)      _mm256_cvtph_ps(LOAD_8(p))
+#define V_LOAD_BF16(p)     _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(LOAD_8(p)), 16))
+#define WIDE(rows)         ((rows) <= 3 ? 4u : 2u)
+
+#include "kernels/x86/attn_simd.h"

@@ -1,0 +1,239 @@
+/* Attention over a page in vectors of any width: the text of attn_avx2.c and attn_avx512.c, which define before they include it
+ *
+ *   NAME(x)          x with the variant's suffix
+ *   LANES, VF        lanes and type of a vector of f32
+ *   V_LOAD, V_STORE (aligned or not), V_SET1, V_FMA, V_ADD, V_SUB, V_MUL, V_DIV, V_MAX (the second operand where the first is NaN), V_EXP, V_TANH
+ *   V_LOAD_F16, V_LOAD_BF16 (p): LANES elements widened
+ *   WIDE(r)          vectors of a strip for r queries: r * WIDE(r) accumulators fit the registers
+ *   HALF_LOADS       defined when LANES is 16: V_HALF_F32, V_HALF_F16, V_HALF_BF16 (p): 8 elements, zeros above
+ *
+ * Scores and outputs are the same product: C[r][n] += sum over k of A[r][k] * B[k][n] in increasing k, with a row of C for each query: scores have
+ * A = q, B = K transposed (n: keys); outputs have A = weights, B = V (n: head dimensions). A page row is loaded and widened once for all
+ * queries of a tile. */
+#include <string.h>
+
+#include "kernels/attn.h"
+
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#define TILE 6u /* queries at once */
+
+struct product {
+    const float *a[TILE]; /* [n_k] */
+    float *c[TILE];       /* [n], rounded up to 16 */
+    const void *b;        /* [n_k][n] */
+    uint32_t n_k, n;
+};
+
+enum { KV_F16 = INFER_KV_F16, KV_F32 = INFER_KV_F32, KV_BF16 = INFER_KV_BF16 };
+
+#define FORCE_INLINE static inline __attribute__((always_inline))
+
+FORCE_INLINE VF load_b(int type, const void *b, size_t i, int half)
+{
+#ifdef HALF_LOADS
+    if (half && type == KV_F32)
+        return V_HALF_F32((const float *)b + i);
+    if (half && type == KV_F16)
+        return V_HALF_F16((const uint16_t *)b + i);
+    if (half)
+        return V_HALF_BF16((const uint16_t *)b + i);
+#else
+    (void)half;
+#endif
+    if (type == KV_F32)
+        return V_LOAD((const float *)b + i);
+    if (type == KV_F16)
+        return V_LOAD_F16((const uint16_t *)b + i);
+    return V_LOAD_BF16((const uint16_t *)b + i);
+}
+
+/* Columns [col, col + wide * LANES), or the last 8 when half. */
+FORCE_INLINE void strip(int rows, int wide, int type, int half, const struct product *p, uint32_t col)
+{
+    VF acc[TILE][4];
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int v = 0; v < wide; v++)
+            acc[r][v] = V_LOAD(p->c[r] + col + v * LANES);
+    }
+    size_t at = col, n = p->n;
+    for (uint32_t k = 0; k < p->n_k; k++, at += n) {
+        VF b[4];
+        UNROLL
+        for (int v = 0; v < wide; v++)
+            b[v] = load_b(type, p->b, at + (size_t)(v * LANES), half);
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            VF a = V_SET1(p->a[r][k]);
+            UNROLL
+            for (int v = 0; v < wide; v++)
+                acc[r][v] = V_FMA(a, b[v], acc[r][v]);
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int v = 0; v < wide; v++)
+            V_STORE(p->c[r] + col + v * LANES, acc[r][v]);
+    }
+}
+
+FORCE_INLINE void product(int rows, int type, const struct product *p)
+{
+    uint32_t col = 0;
+    for (; p->n - col >= WIDE(rows) * LANES; col += WIDE(rows) * LANES)
+        strip(rows, WIDE(rows), type, 0, p, col);
+    for (; p->n - col >= LANES; col += LANES)
+        strip(rows, 1, type, 0, p, col);
+#ifdef HALF_LOADS
+    if (col < p->n)
+        strip(rows, 1, type, 1, p, col);
+#endif
+}
+
+#define PRODUCT(rows, type)                                                                                            \
+    static void product_##rows##_##type(const struct product *p)                                                       \
+    {                                                                                                                  \
+        product(rows, type, p);                                                                                        \
+    }
+#define PRODUCTS(type)                                                                                                 \
+    PRODUCT(1, type) PRODUCT(2, type) PRODUCT(3, type) PRODUCT(4, type) PRODUCT(5, type) PRODUCT(6, type)
+PRODUCTS(KV_F16)
+PRODUCTS(KV_F32)
+PRODUCTS(KV_BF16)
+
+typedef void product_fn(const struct product *p);
+#define PRODUCT_ROW(type)                                                                                              \
+    {product_1_##type, product_2_##type, product_3_##type, product_4_##type, product_5_##type, product_6_##type}
+static product_fn *const products[3][TILE] = {
+    [KV_F16] = PRODUCT_ROW(KV_F16), [KV_F32] = PRODUCT_ROW(KV_F32), [KV_BF16] = PRODUCT_ROW(KV_BF16)};
+
+/* Dots to scores, -inf where the query does not see; the block's maximum. */
+static float finish_scores(const struct attn_block_args *a, const struct attn_query *q, float *s)
+{
+    VF scale = V_SET1(a->scale), cap = V_SET1(a->softcap), best = V_SET1(-__builtin_inff());
+    for (uint32_t j = 0; j < ATTN_BLOCK; j += LANES) {
+        VF x = V_MUL(V_LOAD(s + j), scale);
+        if (a->softcap != 0)
+            x = V_MUL(cap, V_TANH(V_DIV(x, cap)));
+        V_STORE(s + j, x);
+    }
+    for (uint32_t j = 0; j < q->j0; j++)
+        s[j] = -__builtin_inff();
+    for (uint32_t j = q->j1; j < ATTN_BLOCK; j++)
+        s[j] = -__builtin_inff();
+    for (uint32_t j = 0; j < ATTN_BLOCK; j += LANES)
+        best = V_MAX(V_LOAD(s + j), best);
+    float lanes[LANES], m = q->state[ATTN_STATE_M];
+    V_STORE(lanes, best);
+    for (uint32_t l = 0; l < LANES; l++)
+        m = lanes[l] > m ? lanes[l] : m;
+    return m;
+}
+
+static void rescale(const struct attn_block_args *a, float *state, float factor)
+{
+    VF c = V_SET1(factor);
+    for (uint32_t l = 0; l < 16; l += LANES)
+        V_STORE(state + ATTN_STATE_L + l, V_MUL(V_LOAD(state + ATTN_STATE_L + l), c));
+    for (uint32_t d = 0; d < a->head_dim; d += LANES)
+        V_STORE(state + ATTN_STATE_O + d, V_MUL(V_LOAD(state + ATTN_STATE_O + d), c));
+}
+
+/* Scores to weights; weights that the query does not see become 0, which adds nothing to a sum. */
+static void finish_weights(float *state, float *s)
+{
+    VF m = V_SET1(state[ATTN_STATE_M]), l[16 / LANES];
+    UNROLL
+    for (uint32_t i = 0; i < 16 / LANES; i++)
+        l[i] = V_LOAD(state + ATTN_STATE_L + i * LANES);
+    for (uint32_t j = 0; j < ATTN_BLOCK; j += 16) {
+        UNROLL
+        for (uint32_t i = 0; i < 16 / LANES; i++) {
+            VF p = V_EXP(V_SUB(V_LOAD(s + j + i * LANES), m));
+            l[i] = V_ADD(l[i], p);
+            V_STORE(s + j + i * LANES, p);
+        }
+    }
+    UNROLL
+    for (uint32_t i = 0; i < 16 / LANES; i++)
+        V_STORE(state + ATTN_STATE_L + i * LANES, l[i]);
+}
+
+/* The running maximum, sums and weights of a tile. */
+static void soften(const struct attn_block_args *a, const struct attn_query *q, uint32_t n, float (*s)[ATTN_BLOCK])
+{
+    float drop[16] = {0}; /* by how much the maximum rose, negative */
+    for (uint32_t r = 0; r < n; r++) {
+        float m = finish_scores(a, &q[r], s[r]);
+        drop[r] = q[r].state[ATTN_STATE_M] - m;
+        q[r].state[ATTN_STATE_M] = m;
+    }
+    for (uint32_t i = 0; i < 8; i += LANES)
+        V_STORE(drop + i, V_EXP(V_LOAD(drop + i)));
+    for (uint32_t r = 0; r < n; r++) {
+        if (drop[r] != 1.0f)
+            rescale(a, q[r].state, drop[r]);
+        finish_weights(q[r].state, s[r]);
+    }
+}
+
+static void outputs(const struct attn_block_args *a, const struct attn_query *q, uint32_t n, float (*s)[ATTN_BLOCK], uint32_t j0,
+                    uint32_t j1)
+{
+    size_t elem = a->kv_type == INFER_KV_F32 ? 4 : 2;
+    struct product p = {.b = (const char *)a->v + (size_t)j0 * a->head_dim * elem, .n_k = j1 - j0, .n = a->head_dim};
+    if (j0 >= j1)
+        return;
+    for (uint32_t r = 0; r < n; r++) {
+        p.a[r] = s[r] + j0;
+        p.c[r] = q[r].state + ATTN_STATE_O;
+    }
+    products[a->kv_type][n - 1](&p);
+}
+
+/* What all queries see together; what only some see before and after that goes one by one. */
+static void weigh_values(const struct attn_block_args *a, const struct attn_query *q, uint32_t n, float (*s)[ATTN_BLOCK])
+{
+    uint32_t j0 = 0, j1 = ATTN_BLOCK;
+    for (uint32_t r = 0; r < n; r++) {
+        j0 = q[r].j0 > j0 ? q[r].j0 : j0;
+        j1 = q[r].j1 < j1 ? q[r].j1 : j1;
+    }
+    if (j0 >= j1) {
+        for (uint32_t r = 0; r < n; r++)
+            outputs(a, q + r, 1, s + r, q[r].j0, q[r].j1);
+        return;
+    }
+    for (uint32_t r = 0; r < n; r++)
+        outputs(a, q + r, 1, s + r, q[r].j0, j0);
+    outputs(a, q, n, s, j0, j1);
+    for (uint32_t r = 0; r < n; r++)
+        outputs(a, q + r, 1, s + r, j1, q[r].j1);
+}
+
+static void tile(const struct attn_block_args *a, const struct attn_query *q, uint32_t n)
+{
+    _Alignas(64) float s[TILE][ATTN_BLOCK];
+    struct product p = {.b = a->k, .n_k = a->head_dim, .n = ATTN_BLOCK};
+    memset(s, 0, n * sizeof s[0]);
+    for (uint32_t r = 0; r < n; r++) {
+        p.a[r] = q[r].q;
+        p.c[r] = s[r];
+    }
+    products[a->kv_type][n - 1](&p);
+    soften(a, q, n, s);
+    weigh_values(a, q, n, s);
+}
+
+void NAME(attn_block)(const struct attn_block_args *a)
+{
+    for (uint32_t i = 0; i < a->n_query; i += TILE)
+        tile(a, a->queries + i, a->n_query - i < TILE ? a->n_query - i : TILE);
+}
