@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/fpenv.h"
 #include "base/utf8.h"
 #include "text/tokenizer_impl.h"
 #include "text/unicode.h"
@@ -99,7 +100,9 @@ infer_status tokenizer_create(const struct env *env, struct infer_file *file, in
     ref_init(&t->ref);
     t->env = env_ref(env);
     t->file = file_ref(file);
+    struct fpenv fp = fpenv_enter(); /* scores are floats */
     infer_status st = load(t, err);
+    fpenv_leave(fp);
     if (st == INFER_OK)
         *out = t;
     else
@@ -332,7 +335,9 @@ infer_status tokenizer_encode(const infer_tokenizer *t, const char *text, uint64
         text = clean.data;
         len = clean.len;
     }
+    struct fpenv fp = fpenv_enter();
     encode_parts(&e, text, (size_t)len, flags);
+    fpenv_leave(fp);
     uint32_t last = bert ? (t->add_sep ? t->sep : VOCAB_NONE) : t->add_eos ? t->eos : VOCAB_NONE;
     if ((flags & INFER_ADD_SPECIAL) && last != VOCAB_NONE)
         emit(&e, last);
@@ -376,8 +381,8 @@ infer_status tokenizer_decode_next(const infer_tokenizer *t, infer_detokenizer *
     const char *s;
     size_t len, before = out->len;
     token_text(t, (uint32_t)id, state->flags, !state->started, &s, &len);
-    /* A piece of one space, stripped to nothing, is the beginning too. */
-    if (len || (!state->started && t->v.bytes.at[id].len && s != str_of(&t->v.bytes, (uint32_t)id)))
+    /* A piece that was one space, now nothing, is the beginning too, unless the vocabulary has no repeated spaces. */
+    if (len || (!t->merge_spaces && s != str_of(&t->v.bytes, (uint32_t)id)))
         state->started = 1;
     buf_put(out, state->pending, state->pending_len);
     state->pending_len = 0;

@@ -11,6 +11,7 @@
 #include "kernels/cpu.h"
 #include "kernels/dequant.h"
 #include "kernels/device.h"
+#include "recording_device.h"
 
 static struct device *make(int32_t cpu, int32_t numerics, uint32_t threads)
 {
@@ -398,6 +399,18 @@ static void run_open(struct run *r, int32_t cpu, int32_t numerics, uint32_t thre
     r->window = window;
 }
 
+/* The same through a recording device. */
+static void run_record(struct run *r, int32_t kv_type, uint64_t window)
+{
+    run_open(r, INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 2, kv_type, window);
+    for (int i = 0; i < 6; i++)
+        drop(r->d, r->l.dw[i].data);
+    r->d = recording_device_create(r->d);
+    assert_non_null(r->d);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(r->d->ops->import(r->d, r->l.w[i], layer_out[i] * r->l.dw[i].row_bytes, &r->l.dw[i].data.buf, NULL), INFER_OK);
+}
+
 static void run_close(struct run *r)
 {
     for (int i = 0; i < 6; i++)
@@ -558,6 +571,61 @@ static void test_levels(void **state)
     free(x);
 }
 
+/* The recording device changes nothing, and sees what is wrong. */
+static void test_recording(void **state)
+{
+    (void)state;
+    uint64_t seed = 14;
+    enum { N = 150 };
+    float *x = randoms(&seed, (size_t)(N + 1) * HIDDEN);
+    struct run r;
+    run_open(&r, INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 1, INFER_KV_F16, 70);
+    float *want = run_sequence(&r, x, N, whole, 1, 0);
+    run_close(&r);
+    run_record(&r, INFER_KV_F16, 70);
+    float *got = run_sequence(&r, x, N, small, 1, 1);
+    assert_memory_equal(got, want, N * HIDDEN * 4);
+    assert_int_equal(recording_of(r.d)->n_errors, 0);
+    assert_int_equal(recording_count(r.d, "attention"), 2);
+    assert_int_equal(recording_count(r.d, "matmul"), 8);
+    assert_int_equal(recording_of(r.d)->live_buffers, 6);
+    free(got), free(want), free(x);
+
+    struct device *d = r.d;
+    const struct device_ops *o = d->ops;
+    struct dev_ref a = buffer(d, 1000), gone = buffer(d, 1000), w = r.l.dw[3].data, none = {NULL, 0};
+    drop(d, gone);
+    infer_error err;
+    char byte = 0;
+    struct dev_weight bad = r.l.dw[3];
+    uint64_t lo[1] = {0}, hi[1] = {2};
+    struct dev_seq seq = {0, 1, 0, &a};
+    struct dev_attention at = {a, a, 32, 32, 1, 1, 0, {INFER_KV_F32, 1, 8, 0, 2048}, &seq, 1, lo, hi};
+    bad.row_bytes--;
+    for (int i = 0; i < 12; i++) {
+        recording_clear(d);
+        switch (i) {
+        case 0: o->add(d, a, dev_at(a, 4), 250); break;                                          /* past the end */
+        case 1: o->add(d, gone, a, 10); break;                                                   /* freed */
+        case 2: o->scale(d, w, 10, 1.0f); break;                                                 /* writes weights */
+        case 3: o->scale(d, dev_at(a, 2), 10, 1.0f); break;                                      /* misaligned */
+        case 4: o->write(d, none, &byte, 1); break;                                              /* absent */
+        case 5: o->read(d, &byte, dev_at(a, 1000), 1); break;
+        case 6: o->embed(d, a, &r.l.dw[3], (uint32_t[]){HIDDEN}, 1, 1.0f, 0); break;             /* no such id */
+        case 7: o->matmul(d, a, Q_WIDTH, 1, &(struct dev_matmul){bad, none, a, HIDDEN}, 1); break; /* short rows */
+        case 8: o->gather(d, a, a, (uint32_t[]){3}, 1, 100); break;
+        case 9: o->free(d, gone.buf); break;                                                     /* twice */
+        case 10: o->attention(d, &at); break;                                                    /* sees more than there is */
+        case 11: o->free(d, (struct dev_buffer *)(void *)&r); break;                             /* not a handle */
+        }
+        assert_true(recording_of(d)->n_errors >= 1 && recording_of(d)->first_error[0]);
+        assert_int_equal(o->sync(d, &err), INFER_ERROR_INTERNAL);
+        assert_int_equal(o->sync(d, &err), INFER_OK);
+    }
+    drop(d, a);
+    run_close(&r);
+}
+
 /* ---- failures */
 
 static void test_options(void **state)
@@ -681,6 +749,7 @@ int main(void)
         cmocka_unit_test(test_memory),  cmocka_unit_test(test_embed),       cmocka_unit_test(test_norm),
         cmocka_unit_test(test_matmul),  cmocka_unit_test(test_rope),        cmocka_unit_test(test_elements),
         cmocka_unit_test(test_layer),   cmocka_unit_test(test_levels),      cmocka_unit_test(test_options),
+        cmocka_unit_test(test_recording),
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_unsupported), cmocka_unit_test(test_steady),
     };
     return cmocka_run_group_tests_name("device", tests, NULL, NULL);

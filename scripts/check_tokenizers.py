@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Compares libinfer's tokenizers with the official `tokenizers` package on random strings of assigned code points.
+
+usage: check_tokenizers.py LIBINFER_SO VOCAB.gguf TOKENIZER.json [COUNT [SEED [old]]]
+       check_tokenizers.py LIBINFER_SO VOCAB.gguf MODEL.model [COUNT [SEED [old]]]     (SentencePiece's own library instead)
+
+old: only code points that Unicode 3.2 assigns. BERT's normalizer there uses tables of about Unicode 8, and NFC those of about 9.
+
+Strings mix scripts: each is made of runs from one block of code points, ASCII words, spaces and digits. Prints how many agree, encoding and
+decoding, and the first that do not.
+"""
+import ctypes
+import random
+import sys
+import unicodedata
+
+
+class Infer:
+    def __init__(self, path):
+        self.lib = ctypes.CDLL(path)
+        self.err = (ctypes.c_char * 4096)()
+        ctypes.memset(self.err, 0, 4096)
+
+    def error(self):
+        size = 4 + 4 + 8 + 256 + 128 + 512
+        self.lib.infer_init(self.err, size)
+        return self.err
+
+    def message(self):
+        return bytes(self.err)[16 + 256 + 128:].split(b"\0")[0].decode()
+
+    def open(self, path):
+        source = (ctypes.c_char * 256)()
+        name = path.encode()
+        self.lib.infer_source_path(source, name, ctypes.c_uint64(2**64 - 1))
+        t = ctypes.c_void_p()
+        if self.lib.infer_tokenizer_open(None, source, None, ctypes.byref(t), self.error()):
+            sys.exit(self.message())
+        return t
+
+    def unknown(self, t):
+        info = (ctypes.c_int32 * 16)()
+        self.lib.infer_init(info, 64)
+        self.lib.infer_tokenizer_get_info(t, info, None)
+        return info[6]
+
+    def encode(self, t, text, flags=0):
+        b = text.encode()
+        ids = (ctypes.c_int32 * (len(b) * 4 + 16))()
+        n = ctypes.c_uint64()
+        if self.lib.infer_tokenize(t, b, ctypes.c_uint64(len(b)), flags, ids, ctypes.c_uint64(len(ids)), ctypes.byref(n),
+                                   self.error()):
+            sys.exit(self.message())
+        return ids[:n.value]
+
+    def decode(self, t, ids):
+        a = (ctypes.c_int32 * max(len(ids), 1))(*ids)
+        out = ctypes.create_string_buffer(len(ids) * 512 + 64)
+        n = ctypes.c_uint64()
+        if self.lib.infer_detokenize(t, a, ctypes.c_uint64(len(ids)), 0, out, ctypes.c_uint64(len(out)), ctypes.byref(n),
+                                     self.error()):
+            sys.exit(self.message())
+        return out.raw[:n.value].decode("utf-8", "replace")
+
+
+def strings(count, seed, old):
+    rng = random.Random(seed)
+    assigned = [c for c in range(1, 0x110000) if unicodedata.category(chr(c)) not in ("Cn", "Cs", "Co")
+                and not (old and unicodedata.ucd_3_2_0.category(chr(c)) == "Cn")]
+    words = "the of and don't I'LL you're 2024 x+y=1 <b> a_b http://x.org/ Hello WORLD iPhone 3.14 -- ... ?! \t \n \r\n  ".split(" ")
+    for _ in range(count):
+        out = []
+        for _ in range(rng.randrange(1, 9)):
+            kind = rng.random()
+            if kind < 0.3:
+                out.append(rng.choice(words))
+            elif kind < 0.45:
+                out.append(rng.choice(["", " ", "  ", "\n", "\t", "   ", "\u3000", "\u00a0", " \n "]))
+            elif kind < 0.75:
+                at = rng.randrange(len(assigned))
+                out.append("".join(chr(assigned[min(at + rng.randrange(40), len(assigned) - 1)])
+                                   for _ in range(rng.randrange(1, 8))))
+            else:
+                out.append("".join(chr(rng.choice(assigned)) for _ in range(rng.randrange(1, 5))))
+            if rng.random() < 0.4:
+                out.append(" ")
+        yield "".join(out)
+
+
+def official(path):
+    if path.endswith(".json"):
+        import tokenizers
+        t = tokenizers.Tokenizer.from_file(path)
+        return (lambda s: t.encode(s, add_special_tokens=False).ids), (lambda ids: t.decode(ids))
+    import sentencepiece
+    sp = sentencepiece.SentencePieceProcessor(model_file=path)
+    return sp.encode, sp.decode
+
+
+def main():
+    lib, vocab, reference = sys.argv[1:4]
+    count = int(sys.argv[4]) if len(sys.argv) > 4 else 5000
+    infer = Infer(lib)
+    t = infer.open(vocab)
+    encode, decode = official(reference)
+    unknown = infer.unknown(t)
+    same = back = 0
+    shown = 0
+    for s in strings(count, int(sys.argv[5]) if len(sys.argv) > 5 else 1, "old" in sys.argv[6:]):
+        want, got = encode(s), infer.encode(t, s)
+        same += want == got
+        known = [i for i in want if i != unknown]  # libraries show the unknown token each in its own way
+        want_text, got_text = decode(known), infer.decode(t, known)
+        back += want_text == got_text
+        if (want != got or want_text != got_text) and shown < 8:
+            shown += 1
+            print("differs:", repr(s), [hex(ord(c)) for c in s if ord(c) > 127][:12])
+            if want != got:
+                i = next((i for i, (a, b) in enumerate(zip(want, got)) if a != b), min(len(want), len(got)))
+                print("  official", want[max(i - 2, 0):i + 6], "here", got[max(i - 2, 0):i + 6], "at", i)
+            else:
+                print("  decoded: official", repr(want_text), "here", repr(got_text))
+    print(f"{vocab}: encoding agrees on {same} of {count}, decoding on {back} of {count}")
+    return same != count
+
+
+sys.exit(main())
