@@ -295,7 +295,9 @@ INFER_API const char *infer_type_name(int32_t type);
 /* Opens a model file (GGUF, recognised by its content) as a directory of tensors and metadata; nothing is interpreted, so files of
  * unknown architecture and without weights open too. A split file opens by its first part; the others are found by name.
  * engine (may be NULL) lends allocator and log. options may be NULL.
- * Errors: IO, NOT_FOUND, FORMAT, TRUNCATED, UNSUPPORTED (big-endian, version), NO_MEMORY, LIMIT, CANCELLED. */
+ * Errors: ARGUMENT (also for a later part of a split file; the text names the first), IO, NOT_FOUND, FORMAT, TRUNCATED, UNSUPPORTED
+ * (big-endian, version, tensor type, a split file that does not come from a path or callback), MISSING and VALUE (the format's own keys),
+ * NO_MEMORY, LIMIT, CANCELLED. */
 INFER_API infer_status infer_file_open(infer_engine *engine, const infer_source *source,
                                        const infer_open_options *options, infer_file **out, infer_error *err);
 INFER_API infer_file *infer_file_ref(infer_file *file);

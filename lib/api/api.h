@@ -68,6 +68,10 @@ infer_status api_not_null(const void *p, const char *what, infer_error *err);
 /* The engine's env, or the default one. Keep it with env_ref. */
 const struct env *api_env(const infer_engine *engine);
 
+/* Checks what every open function takes; src and opt become full-size, with lengths resolved. */
+infer_status api_open_args(const infer_source *source, const infer_open_options *options, infer_source *src,
+                           infer_open_options *opt, infer_error *err);
+
 /* Opens a file from arguments as exported functions get them (all may be anything). */
 infer_status api_open_file(const infer_engine *engine, const infer_source *source, const infer_open_options *options,
                            struct infer_file **out, infer_error *err);

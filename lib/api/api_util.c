@@ -1,4 +1,5 @@
 #include "api/api.h"
+#include "engine/engine.h"
 
 #include <string.h>
 
@@ -99,8 +100,22 @@ infer_status api_text(const char *s, uint64_t len, uint64_t *out_len, const char
 
 const struct env *api_env(const infer_engine *engine)
 {
-    (void)engine;
-    return &env_default;
+    return engine_env(engine);
+}
+
+infer_status api_open_args(const infer_source *source, const infer_open_options *options, infer_source *src,
+                           infer_open_options *opt, infer_error *err)
+{
+    infer_status st = api_not_null(source, "infer_source", err);
+    if (st == INFER_OK)
+        st = API_IN(source, src, infer_source, err);
+    if (st == INFER_OK)
+        st = API_IN(options, opt, infer_open_options, err);
+    if (st == INFER_OK)
+        st = api_text(src->name, src->name_len, &src->name_len, "infer_source", err);
+    if (st == INFER_OK && (opt->map < INFER_MAP_AUTO || opt->map > INFER_MAP_READ))
+        st = bad_argument(err, "infer_open_options", "map is not an INFER_MAP_* value");
+    return st;
 }
 
 infer_status api_open_file(const infer_engine *engine, const infer_source *source, const infer_open_options *options,
@@ -108,16 +123,6 @@ infer_status api_open_file(const infer_engine *engine, const infer_source *sourc
 {
     infer_source src;
     infer_open_options opt;
-    infer_status st = api_not_null(source, "infer_source", err);
-    if (st == INFER_OK)
-        st = API_IN(source, &src, infer_source, err);
-    if (st == INFER_OK)
-        st = API_IN(options, &opt, infer_open_options, err);
-    if (st == INFER_OK)
-        st = api_text(src.name, src.name_len, &src.name_len, "infer_source", err);
-    if (st != INFER_OK)
-        return st;
-    if (opt.map < INFER_MAP_AUTO || opt.map > INFER_MAP_READ)
-        return bad_argument(err, "infer_open_options", "map is not an INFER_MAP_* value");
-    return file_open(api_env(engine), &src, opt.map, opt.cancel, out, err);
+    infer_status st = api_open_args(source, options, &src, &opt, err);
+    return st == INFER_OK ? file_open(api_env(engine), &src, opt.map, opt.cancel, out, err) : st;
 }

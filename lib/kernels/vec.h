@@ -28,11 +28,12 @@
 #include "base/err.h"
 
 /* Rows [row0, row1) of a float matrix w [..][n_in], row_bytes apart, times the columns x [n_col][x_stride]:
- * y[c * y_stride + row] = sum over i of w[row][i] * x[c][i]. Neither the number of columns nor the split of rows changes a bit. */
+ * y[c * y_stride + row] = sum over i of w[row][i] * x[c][i]. Neither the number of columns nor the split of rows changes a bit. For many columns
+ * of f16 or bf16 weights, widening a few rows to f32 and calling matmul_f32 on them gives the same bits. */
 struct fmm_args {
     const void *w; /* row 0 of the matrix */
     uint64_t row_bytes;
-    uint32_t n_in;
+    uint32_t n_in; /* > 0 */
     uint32_t row0, row1;
     uint32_t n_col;
     const float *x;
@@ -95,6 +96,7 @@ infer_status vec_kernels_init(struct vec_kernels *k, int32_t level, infer_error 
 #define VEC_SLOTS_scalar VEC_SLOTS
 #define VEC_SLOTS_avx2   VEC_SLOTS
 #define VEC_SLOTS_avx512 VEC_SLOTS
+#define VEC_SLOTS_neon   VEC_SLOTS
 
 #define VEC_PROTO_scalar(name, type) type vec_##name##_scalar;
 VEC_SLOTS_scalar(VEC_PROTO_scalar)
@@ -102,5 +104,7 @@ VEC_SLOTS_scalar(VEC_PROTO_scalar)
 VEC_SLOTS_avx2(VEC_PROTO_avx2)
 #define VEC_PROTO_avx512(name, type) type vec_##name##_avx512;
 VEC_SLOTS_avx512(VEC_PROTO_avx512)
+#define VEC_PROTO_neon(name, type) type vec_##name##_neon;
+VEC_SLOTS_neon(VEC_PROTO_neon)
 
 #endif

@@ -120,6 +120,11 @@ struct jsig { /* of a macro or call block */
     bool uses_caller, uses_varargs, uses_kwargs; /* the body mentions them */
 };
 
+struct jhidden { /* names that begin undefined in a scope: jinja_scope.c */
+    const struct jstr **names;
+    uint32_t n;
+};
+
 struct node {
     uint8_t kind, op;
     uint32_t pos;
@@ -130,6 +135,7 @@ struct node {
     union {
         struct jv value;
         struct jsig *sig;
+        struct jhidden *hidden; /* S_BODY of a scope; may be NULL */
         struct {
             struct jcallargs *args;        /* N_CALL, N_FILTER, N_TEST; NULL: none */
             const struct jbuiltin *fn; /* NULL: unknown name, an error when reached */
@@ -173,6 +179,7 @@ bool jp_limit(struct jparse *p, uint32_t pos, const char *what);
 const struct jstr *jp_string(struct jparse *p, const char *s, size_t len); /* copies */
 const struct jstr *jp_intern(struct jparse *p, const char *s, size_t len);
 bool jp_lex(struct jparse *p);
+bool jp_resolve_scopes(struct jparse *p);
 struct node *jp_body(struct jparse *p, const char *const *ends); /* up to a block tag named in ends (NULL: the end) */
 
 /* expressions (jinja_parse.c), used by the statements (jinja_parse_stmt.c) */

@@ -11,7 +11,7 @@ bool jx_lookup(struct jx *x, struct jscope *s, const struct node *n, struct jv *
     for (; s; s = s->parent)
         for (uint32_t i = s->n; i-- > 0;)
             if (s->vars[i].name == n->name) {
-                *out = s->vars[i].value;
+                *out = s->vars[i].value.type != J_MISSING ? s->vars[i].value : jv_undef(UNDEF_NAME, 0, n->name);
                 return true;
             }
     struct jv key = jv_str(n->name);
@@ -97,7 +97,10 @@ bool jx_getattr(struct jx *x, const struct jv *obj, const struct jstr *name, str
     struct jv key = jv_str(name);
     switch (obj->type) {
     case J_UNDEF:
-        return jx_undef_error(x, obj);
+        if (!js_is(name, "__class__")) /* the one that Python finds */
+            return jx_undef_error(x, obj);
+        *out = jv_undef(UNDEF_UNSAFE, J_UNDEF, name);
+        return true;
     case J_NS:
         has = jx_dict_find(x, obj->u.dict, &key, out);
         if (!has)
@@ -221,14 +224,16 @@ static bool slice_string(struct jx *x, const struct jstr *s, int64_t start, int6
     return jx_take_like(x, mark, s, out);
 }
 
-static bool slice_range(struct jx *x, const struct jrange *r, int64_t start, int64_t step, int64_t count, struct jv *out)
+static bool slice_range(struct jx *x, const struct jrange *r, int64_t start, int64_t stop, int64_t step, int64_t count,
+                        struct jv *out)
 {
     struct jrange *made = jx_alloc(x, sizeof *made);
     if (!made)
         return false;
-    /* at most JX_MAX_RANGE elements inside int64; huge steps meet at most one element */
-    int64_t first = r->start + r->step * start, by = count > 1 ? r->step * step : 1;
-    *made = (struct jrange){first, by, first + by * count, (size_t)count};
+    /* unsigned: ends and steps that no element reaches may wrap */
+    uint64_t by = (uint64_t)r->step, first = (uint64_t)r->start + by * (uint64_t)start;
+    *made = (struct jrange){(int64_t)first, (int64_t)(by * (uint64_t)step), (int64_t)((uint64_t)r->start + by * (uint64_t)stop),
+                            (size_t)count};
     *out = (struct jv){.type = J_RANGE, .u.range = made};
     return true;
 }
@@ -263,9 +268,9 @@ bool jx_slice(struct jx *x, const struct jv *obj, const struct jv *start, const 
         return false;
     int64_t count = by > 0 ? (to > from ? (to - from - 1) / by + 1 : 0) : (from > to ? (from - to - 1) / -by + 1 : 0);
     if (obj->type == J_STR)
-        return count ? slice_string(x, obj->u.s, from, by, count, out) : jx_put_str(x, "", 0, out);
+        return slice_string(x, obj->u.s, count ? from : 0, count ? by : 1, count, out);
     if (obj->type == J_RANGE)
-        return slice_range(x, obj->u.range, count ? from : 0, by, count, out);
+        return slice_range(x, obj->u.range, from, to, by, count, out);
     struct jv *v = jx_spend(x, (uint64_t)count / 8 + 1) ? jx_array(x, (size_t)count, sizeof *v) : NULL;
     struct jlist *l = v ? jx_list(x, v, (size_t)count) : NULL;
     for (int64_t i = 0; l && i < count; i++)

@@ -305,6 +305,7 @@ static enum flow run_loop(struct jx *x, struct jscope *outer, const struct node 
     struct jscope *s = NULL;
     struct jv item;
     int got;
+    bool completed = false;
     if (!l)
         return FLOW_FAIL;
     *l = (struct jloop){.node = n, .outer = outer, .index0 = -1, .length = -1, .depth0 = depth0};
@@ -332,10 +333,11 @@ static enum flow run_loop(struct jx *x, struct jscope *outer, const struct node 
             return f;
         if (f == FLOW_BREAK)
             break;
+        completed |= f == FLOW_ON;
     }
     if (got < 0)
         return FLOW_FAIL;
-    if (l->index0 < 0 && n->list[1]) {
+    if (!completed && n->list[1]) { /* also when every pass ended by break or continue, as in Jinja2 */
         s = new_scope(x, outer);
         return s ? exec(x, s, n->list[1]) : FLOW_FAIL;
     }
@@ -502,6 +504,9 @@ static enum flow exec_body(struct jx *x, struct jscope *s, const struct node *n)
     if (!jx_enter(x))
         return FLOW_FAIL;
     enum flow f = FLOW_ON;
+    for (uint32_t i = 0; n->u.hidden && i < n->u.hidden->n; i++)
+        if (!jx_set_var(x, s, n->u.hidden->names[i], (struct jv){.type = J_MISSING}))
+            return FLOW_FAIL;
     for (uint32_t i = 0; i < n->n && f == FLOW_ON; i++)
         f = exec(x, s, n->list[i]);
     x->depth--;

@@ -42,7 +42,9 @@ static bool f_lower(struct jcall *c, struct jv *out)
 static void put_capitalized(struct buf *b, const char *p, size_t len)
 {
     size_t first = len ? js_char_len(p) : 0;
-    js_upper(b, p, first);
+    size_t used;
+    if (len)
+        js_put_upper(b, utf8_decode(p, len, &used), true);
     js_lower(b, p + first, len - first);
 }
 
@@ -206,7 +208,7 @@ static bool f_truncate(struct jcall *c, struct jv *out)
 
 static bool is_word_char(uint32_t cp)
 {
-    return js_is_alpha(cp) || js_is_digit(cp) || cp == '_';
+    return js_is_alpha(cp) || js_is_numeric(cp) || cp == '_';
 }
 
 static bool f_wordcount(struct jcall *c, struct jv *out)
@@ -602,10 +604,10 @@ static double round_double(double v, int64_t precision)
         return r;
     }
     if (precision < -308)
-        return 0;
+        return v < 0 ? -0.0 : 0.0;
     double unit = pow10_of(-precision), q = v / unit, f = num_floor(q);
     f += q - f > 0.5 || (q - f == 0.5 && num_fmod(f, 2) != 0);
-    return f * unit;
+    return f == 0 && v < 0 ? -0.0 : f * unit;
 }
 
 static bool f_round(struct jcall *c, struct jv *out)

@@ -125,12 +125,10 @@ static bool put_items(struct jx *x, const struct keyed *k, size_t n, struct jv *
     return l != NULL;
 }
 
-/* The keys of "a,b" paths: one value each, or a list of them. */
+/* The keys of "a,b" paths as a list, as Jinja2 compares them: equal parts are passed over, even those without an order. */
 static bool sort_key(struct jx *x, const struct path *paths, size_t n, const struct jv *item, bool cs, struct jv *out)
 {
     struct jlb b = {.x = x};
-    if (n == 1)
-        return key_of(x, &paths[0], item, cs, out);
     for (size_t i = 0; i < n; i++) {
         struct jv part;
         if (!key_of(x, &paths[i], item, cs, &part) || !jlb_push(&b, part))
@@ -159,6 +157,7 @@ static bool split_paths(struct jx *x, const struct jv *attribute, struct path *p
     }
 }
 
+/* n_paths 0: the key is that of paths[0] itself. */
 static bool keyed_items(struct jx *x, const struct jv *seq, const struct path *paths, size_t n_paths, bool cs,
                         struct keyed **out, size_t *n)
 {
@@ -170,7 +169,8 @@ static bool keyed_items(struct jx *x, const struct jv *seq, const struct path *p
         return false;
     for (size_t i = 0; i < l->n; i++) {
         k[i].item = l->v[i];
-        if (!jx_spend(x, 1) || !sort_key(x, paths, n_paths, &l->v[i], cs, &k[i].key))
+        if (!jx_spend(x, 1) || !(n_paths ? sort_key(x, paths, n_paths, &l->v[i], cs, &k[i].key)
+                                         : key_of(x, paths, &l->v[i], cs, &k[i].key)))
             return false;
     }
     *out = k;
@@ -178,21 +178,33 @@ static bool keyed_items(struct jx *x, const struct jv *seq, const struct path *p
     return true;
 }
 
+/* sorted() takes whole numbers only for `reverse`. */
+static bool arg_reverse(struct jcall *c, size_t i, bool *out)
+{
+    const struct jv *v = &c->arg[i];
+    *out = v->type != J_MISSING && jx_truth(v);
+    return v->type == J_MISSING || jv_is_whole(v) ||
+           jx_fail(c->x, "'%s' object cannot be interpreted as an integer", jv_type_name(v));
+}
+
 static bool f_sort(struct jcall *c, struct jv *out)
 {
     struct path paths[8];
     struct keyed *k;
     size_t n_paths, n;
-    return split_paths(c->x, &c->arg[2], paths, 8, &n_paths) &&
+    bool reverse;
+    return arg_reverse(c, 0, &reverse) && split_paths(c->x, &c->arg[2], paths, 8, &n_paths) &&
            keyed_items(c->x, &c->self, paths, n_paths, jx_arg_bool(c, 1, false), &k, &n) &&
-           sort_keyed(c->x, &k, n, jx_arg_bool(c, 0, false)) && put_items(c->x, k, n, out);
+           sort_keyed(c->x, &k, n, reverse) && put_items(c->x, k, n, out);
 }
 
 static bool f_dictsort(struct jcall *c, struct jv *out)
 {
     struct jx *x = c->x;
-    bool cs = jx_arg_bool(c, 0, false);
+    bool cs = jx_arg_bool(c, 0, false), reverse;
     size_t pos = 0;
+    if (!arg_reverse(c, 2, &reverse))
+        return false;
     if (c->arg[1].type != J_MISSING) {
         pos = c->arg[1].type == J_STR && js_is(c->arg[1].u.s, "value");
         if (c->arg[1].type != J_STR || (!pos && !js_is(c->arg[1].u.s, "key")))
@@ -209,7 +221,7 @@ static bool f_dictsort(struct jcall *c, struct jv *out)
         if ((!cs && !fold_case(x, &k[i].key)) || !jx_pair(x, d->items[i].key, d->items[i].value, &k[i].item))
             return false;
     }
-    return k && sort_keyed(x, &k, d->n, jx_arg_bool(c, 2, false)) && put_items(x, k, d->n, out);
+    return k && sort_keyed(x, &k, d->n, reverse) && put_items(x, k, d->n, out);
 }
 
 static bool put_group(struct jx *x, struct jv key, struct jlb *members, struct jlb *groups)
@@ -233,7 +245,7 @@ static bool f_groupby(struct jcall *c, struct jv *out)
     if (!path_of(x, &c->arg[0], &path))
         return false;
     path.fallback = c->arg[1];
-    if (!keyed_items(x, &c->self, &path, 1, cs, &k, &n) || !sort_keyed(x, &k, n, false))
+    if (!keyed_items(x, &c->self, &path, 0, cs, &k, &n) || !sort_keyed(x, &k, n, false))
         return false;
     for (size_t i = 0; i < n; i++) {
         bool same = false;

@@ -346,7 +346,8 @@ bool jx_percent(struct jx *x, const struct jstr *f, const struct jargs *args, co
         if ((!named && !take_arg(&p, &v)) || !percent_value(x, &s, f, &v))
             return false;
     }
-    bool is_map = mapping && mapping->type != J_STR && (mapping->type == J_DICT || mapping->type == J_LIST || mapping->type == J_UNDEF);
+    bool is_map = mapping && (mapping->type == J_DICT || mapping->type == J_LIST || mapping->type == J_RANGE ||
+                              mapping->type == J_UNDEF); /* what Python can subscript, strings and tuples apart */
     if (p.used < args->n && !p.by_name && !is_map)
         return jx_fail(x, "not all arguments converted during string formatting");
     return jx_take_like(x, mark, f, out);
@@ -400,15 +401,16 @@ static bool parse_spec(struct jx *x, const struct jstr *f, struct spec *s)
 static bool format_value(struct jx *x, const struct jv *v, const struct jstr *spec_text)
 {
     struct spec s;
-    const struct jstr *t;
     if (!spec_text->len)
         return jx_print(x, &x->tmp, v);
     if (!parse_spec(x, spec_text, &s))
         return false;
+    if (s.group && s.type == 'n')
+        return jx_fail(x, "Cannot specify '%c' with 'n'.", s.group);
     bool is_float_type = s.type && strchr("eEfFgG%", s.type);
     if (v->type == J_STR && (!s.type || s.type == 's') && !s.sign && s.align != '=' && !s.group)
         return format_text(x, &s, v->u.s);
-    if (v->type == J_INT || (v->type == J_BOOL && s.type)) {
+    if (jv_is_whole(v)) {
         if (is_float_type)
             return format_float(x, &s, jv_double(v));
         if (s.type == 'c') {
@@ -422,8 +424,6 @@ static bool format_value(struct jx *x, const struct jv *v, const struct jstr *sp
     }
     if (v->type == J_FLOAT && (!s.type || is_float_type || s.type == 'n'))
         return format_float(x, &s, v->u.d);
-    if (v->type == J_BOOL && jx_to_str(x, v, &t)) /* format(True, "6") pads as a number does */
-        return put_padded(x, &s, t->p, t->len, 0, '>');
     if (v->type == J_STR || v->type == J_FLOAT)
         return jx_fail(x, "Invalid format specifier for object of type '%s'", jv_type_name(v));
     return jx_fail(x, "unsupported format string passed to %s.__format__", jv_type_name(v));

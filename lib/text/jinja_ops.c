@@ -171,7 +171,7 @@ static bool float_divide(struct jx *x, uint8_t op, double a, double b, struct jv
     if (op == T_MOD)
         return put_float(mod, out);
     if (div == 0)
-        return put_float((a < 0) != (b < 0) ? -0.0 : 0.0, out);
+        return put_float(a / b < 0 || 1 / (a / b) < 0 ? -0.0 : 0.0, out);
     double whole = num_floor(div);
     return put_float(div - whole > 0.5 ? whole + 1 : whole, out);
 }

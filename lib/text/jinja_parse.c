@@ -330,12 +330,12 @@ static struct node *parse_subscript(struct jparse *p, struct node *a)
             return NULL;
     }
     jp_next(p);
-    if (index.n == 1 && index.v[0]->kind == N_SLICE) {
+    if (index.n == 1 && index.v[0]->kind == N_SLICE && !index.v[0]->a) { /* a bare slice, not an index that is one */
         index.v[0]->a = a;
         return index.v[0];
     }
     for (uint32_t i = 0; i < index.n; i++)
-        if (index.v[i]->kind == N_SLICE) {
+        if (index.v[i]->kind == N_SLICE && !index.v[i]->a) {
             jp_fail(p, index.v[i]->pos, "slices of several dimensions are not supported");
             return NULL;
         }

@@ -546,7 +546,7 @@ static bool compile(struct jparse *p)
     if (t->body && p->unknown)
         jp_fail(p, p->unknown->pos, "No %s named '%.*s'.", p->unknown_is_test ? "test" : "filter",
                 (int)(p->unknown->len < 60 ? p->unknown->len : 60), t->text + p->unknown->pos);
-    return p->status == INFER_OK && t->body;
+    return p->status == INFER_OK && t->body && jp_resolve_scopes(p);
 }
 
 infer_status jinja_compile(const struct alloc *alloc, const char *text, size_t len, struct jinja **out, infer_error *err)

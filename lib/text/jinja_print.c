@@ -124,9 +124,8 @@ static void repr_object(struct buf *b, const struct jv *v)
     } else if (v->type == J_LOOP) {
         buf_putc(b, ' ');
         put_int(b, v->u.loop->index0 + 1);
-        buf_puts(b, v->u.loop->length >= 0 ? "/" : "/?");
-        if (v->u.loop->length >= 0)
-            put_int(b, v->u.loop->length);
+        buf_putc(b, '/');
+        put_int(b, v->u.loop->length);
     } else {
         buf_puts(b, " object");
     }
@@ -156,6 +155,8 @@ static bool repr_container(struct jx *x, struct buf *b, const struct jv *v)
 
 bool jx_repr(struct jx *x, struct buf *b, const struct jv *v)
 {
+    static const struct jstr length = {"length", 6, 6, false};
+    struct jv n;
     char text[NUM_REPR_MAX];
     bool ok = true;
     switch (v->type) {
@@ -195,6 +196,10 @@ bool jx_repr(struct jx *x, struct buf *b, const struct jv *v)
         x->depth++;
         ok = repr_container(x, b, v);
         x->depth--;
+        break;
+    case J_LOOP:
+        ok = jx_loop_attr(x, v->u.loop, &length, &n); /* finds it out when it is not known */
+        repr_object(b, v);
         break;
     default:
         repr_object(b, v);

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "text/jinja_case.h"
+#include "text/unicode.h"
 
 bool js_is_space(uint32_t cp)
 {
@@ -119,12 +121,34 @@ bool js_is(const struct jstr *s, const char *zstr)
 
 uint32_t js_lower_cp(uint32_t cp)
 {
-    return cp >= 'A' && cp <= 'Z' ? cp + 32 : cp;
+    if (cp < 0x80)
+        return cp >= 'A' && cp <= 'Z' ? cp + 32 : cp;
+    return uc_lower(cp);
 }
 
 uint32_t js_upper_cp(uint32_t cp)
 {
-    return cp >= 'a' && cp <= 'z' ? cp - 32 : cp;
+    if (cp < 0x80)
+        return cp >= 'a' && cp <= 'z' ? cp - 32 : cp;
+    size_t lo = 0, hi = sizeof case_upper / sizeof *case_upper;
+    while (lo < hi) { /* the last range that begins at or before cp */
+        size_t mid = (lo + hi) / 2;
+        if (case_upper[mid].first <= cp)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (!lo || cp > case_upper[lo - 1].last || (cp - case_upper[lo - 1].first) % (uint32_t)case_upper[lo - 1].step)
+        return cp;
+    return (uint32_t)((int32_t)cp + case_upper[lo - 1].delta);
+}
+
+static const uint32_t *special_of(uint32_t cp)
+{
+    for (size_t i = 0; cp >= 0xDF && i < sizeof case_special / sizeof *case_special; i++)
+        if (case_special[i].cp == cp)
+            return case_special[i].to;
+    return NULL;
 }
 
 static void put_cp(struct buf *b, uint32_t cp)
@@ -133,37 +157,94 @@ static void put_cp(struct buf *b, uint32_t cp)
     buf_put(b, u, utf8_encode(cp, u));
 }
 
-static void map_case(struct buf *b, const char *p, size_t len, uint32_t (*map)(uint32_t))
+void js_put_upper(struct buf *b, uint32_t cp, bool title)
 {
-    size_t used;
-    for (size_t i = 0; i < len; i += used)
-        put_cp(b, map(utf8_decode(p + i, len - i, &used)));
+    const uint32_t *several = special_of(cp);
+    if (!several) {
+        put_cp(b, js_upper_cp(cp));
+        return;
+    }
+    for (int i = 0; i < 3 && several[i]; i++) /* \u00DF: SS, as a title Ss */
+        put_cp(b, title && i ? js_lower_cp(several[i]) : several[i]);
+}
+
+enum js_case js_case_of(uint32_t cp)
+{
+    if (cp < 0x80)
+        return cp >= 'a' && cp <= 'z' ? JS_LOWER : cp >= 'A' && cp <= 'Z' ? JS_UPPER : JS_UNCASED;
+    switch (uc_props(cp) & UC_CAT_MASK) {
+    case UC_LU:
+        return JS_UPPER;
+    case UC_LL:
+        return JS_LOWER;
+    case UC_LT:
+        return JS_TITLE;
+    default:
+        return js_lower_cp(cp) != cp ? JS_UPPER : js_upper_cp(cp) != cp ? JS_LOWER : JS_UNCASED;
+    }
+}
+
+bool js_is_cased(uint32_t cp)
+{
+    return js_case_of(cp) != JS_UNCASED;
+}
+
+/* A capital sigma at the end of a word: after a cased letter and not before one. */
+static bool is_final(const char *p, size_t at, size_t len)
+{
+    size_t next = at + 2, back = at ? js_char_back(p, at) : 0;
+    return at && js_is_cased(cp_at(p + back, at - back)) && !(next < len && js_is_cased(cp_at(p + next, len - next)));
 }
 
 void js_lower(struct buf *b, const char *p, size_t len)
 {
-    map_case(b, p, len, js_lower_cp);
+    size_t used;
+    for (size_t i = 0; i < len; i += used) {
+        uint32_t cp = utf8_decode(p + i, len - i, &used);
+        if (cp == 0x3A3 && is_final(p, i, len)) {
+            put_cp(b, 0x3C2);
+        } else if (cp == 0x130) { /* I with a dot: i and a combining dot */
+            put_cp(b, 'i');
+            put_cp(b, 0x307);
+        } else {
+            put_cp(b, js_lower_cp(cp));
+        }
+    }
 }
 
 void js_upper(struct buf *b, const char *p, size_t len)
 {
-    map_case(b, p, len, js_upper_cp);
+    size_t used;
+    for (size_t i = 0; i < len; i += used)
+        js_put_upper(b, utf8_decode(p + i, len - i, &used), false);
 }
 
 bool js_is_alpha(uint32_t cp)
 {
-    return (cp >= 'a' && cp <= 'z') || (cp >= 'A' && cp <= 'Z') || (cp >= 0xC0 && cp != 0xD7 && cp != 0xF7 && !js_is_space(cp));
+    if (cp < 0x80)
+        return (cp >= 'a' && cp <= 'z') || (cp >= 'A' && cp <= 'Z');
+    return uc_in(uc_props(cp), UC_LETTER);
+}
+
+bool js_is_decimal(uint32_t cp)
+{
+    return cp < 0x80 ? cp >= '0' && cp <= '9' : uc_in(uc_props(cp), UC_BIT(UC_ND));
 }
 
 bool js_is_digit(uint32_t cp)
 {
-    return cp >= '0' && cp <= '9';
+    return js_is_decimal(cp) || cp == 0xB2 || cp == 0xB3 || cp == 0xB9 || cp == 0x2070 || (cp >= 0x2074 && cp <= 0x2079) ||
+           (cp >= 0x2080 && cp <= 0x2089) || (cp >= 0x2460 && cp <= 0x2468);
+}
+
+bool js_is_numeric(uint32_t cp)
+{
+    return cp < 0x80 ? cp >= '0' && cp <= '9' : uc_in(uc_props(cp), UC_NUMBER);
 }
 
 bool js_is_printable(uint32_t cp)
 {
-    if (cp < 0xA1)
-        return cp >= 0x20 && cp < 0x7F;
-    return cp != 0xAD && !js_is_space(cp) && !(cp >= 0x200B && cp <= 0x200F) && !(cp >= 0x2028 && cp <= 0x202E) &&
-           !(cp >= 0x2060 && cp <= 0x206F) && cp != 0xFEFF && !(cp >= 0xE000 && cp <= 0xF8FF) && cp < 0xE0000;
+    const uint32_t not_shown = UC_BIT(UC_CN) | UC_BIT(UC_CC) | UC_BIT(UC_CF) | UC_BIT(UC_CO) | UC_BIT(UC_CS) | UC_BIT(UC_ZS) |
+                               UC_BIT(UC_ZL) | UC_BIT(UC_ZP);
+    return cp < 0x7F ? cp >= 0x20 : !uc_in(uc_props(cp), not_shown);
 }

@@ -21,13 +21,19 @@ size_t js_rfind(const char *p, size_t from, size_t to, const char *needle, size_
 bool js_same(const struct jstr *a, const struct jstr *b);
 bool js_is(const struct jstr *s, const char *zstr);
 
-/* Case. Mappings are the simple ones of Unicode. */
+/* Case: as str.lower() and .upper(), also where one character becomes several. The _cp forms are the simple mappings. */
 uint32_t js_lower_cp(uint32_t cp);
 uint32_t js_upper_cp(uint32_t cp);
 void js_lower(struct buf *b, const char *p, size_t len);
 void js_upper(struct buf *b, const char *p, size_t len);
+void js_put_upper(struct buf *b, uint32_t cp, bool title);
+enum js_case { JS_UNCASED, JS_LOWER, JS_UPPER, JS_TITLE };
+enum js_case js_case_of(uint32_t cp);
+bool js_is_cased(uint32_t cp);
 bool js_is_alpha(uint32_t cp);
+bool js_is_decimal(uint32_t cp);
 bool js_is_digit(uint32_t cp);
+bool js_is_numeric(uint32_t cp);
 bool js_is_printable(uint32_t cp); /* for repr() */
 
 #endif

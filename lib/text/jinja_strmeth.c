@@ -40,11 +40,6 @@ static bool m_upper(struct jcall *c, struct jv *out) { return by_filter(c, "uppe
 static bool m_lower(struct jcall *c, struct jv *out) { return by_filter(c, "lower", out); }
 static bool m_capitalize(struct jcall *c, struct jv *out) { return by_filter(c, "capitalize", out); }
 
-static bool is_cased(uint32_t cp)
-{
-    return js_lower_cp(cp) != cp || js_upper_cp(cp) != cp;
-}
-
 static void put_cp(struct buf *b, uint32_t cp)
 {
     char u[4];
@@ -58,8 +53,11 @@ static bool m_title(struct jcall *c, struct jv *out)
     bool inside = false;
     for (size_t i = 0; i < s->len; i += used) {
         uint32_t cp = utf8_decode(s->p + i, s->len - i, &used);
-        put_cp(&c->x->tmp, inside ? js_lower_cp(cp) : js_upper_cp(cp));
-        inside = is_cased(cp);
+        if (inside)
+            put_cp(&c->x->tmp, js_lower_cp(cp));
+        else
+            js_put_upper(&c->x->tmp, cp, true);
+        inside = js_is_cased(cp);
     }
     return jx_take_like(c->x, mark, s, out);
 }
@@ -70,7 +68,10 @@ static bool m_swapcase(struct jcall *c, struct jv *out)
     size_t mark = c->x->tmp.len, used;
     for (size_t i = 0; i < s->len; i += used) {
         uint32_t cp = utf8_decode(s->p + i, s->len - i, &used), low = js_lower_cp(cp);
-        put_cp(&c->x->tmp, low != cp ? low : js_upper_cp(cp));
+        if (low != cp)
+            put_cp(&c->x->tmp, low);
+        else
+            js_put_upper(&c->x->tmp, cp, false);
     }
     return jx_take_like(c->x, mark, s, out);
 }
@@ -213,7 +214,7 @@ static bool split_space(struct jcall *c, int64_t max, struct jlb *b)
     for (size_t i = js_skip_space(s->p, s->len); i < s->len;) {
         size_t end = i, used;
         if (max >= 0 && (int64_t)b->n == max)
-            return push_part(c, b, i, js_trim_end(s->p, s->len));
+            return push_part(c, b, i, s->len);
         while (end < s->len && !js_is_space(utf8_decode(s->p + end, s->len - end, &used)))
             end += used;
         if (!push_part(c, b, i, end))
@@ -238,10 +239,8 @@ static bool rsplit_space(struct jcall *c, int64_t max, struct jlb *b)
     const struct jstr *s = c->self.u.s;
     for (size_t end = js_trim_end(s->p, s->len); end;) {
         size_t i = end, used;
-        if (max >= 0 && (int64_t)b->n == max) {
-            size_t start = js_skip_space(s->p, end);
-            return push_part(c, b, start, end) && reverse_list(b);
-        }
+        if (max >= 0 && (int64_t)b->n == max)
+            return push_part(c, b, 0, end) && reverse_list(b);
         while (i) {
             size_t at = js_char_back(s->p, i);
             if (js_is_space(utf8_decode(s->p + at, i - at, &used)))
@@ -477,11 +476,13 @@ static bool all_are(struct jcall *c, bool (*is)(uint32_t), struct jv *out)
 
 static bool is_alnum(uint32_t cp)
 {
-    return js_is_alpha(cp) || js_is_digit(cp);
+    return js_is_alpha(cp) || js_is_digit(cp) || js_is_numeric(cp);
 }
 
 static bool m_isalpha(struct jcall *c, struct jv *out) { return all_are(c, js_is_alpha, out); }
 static bool m_isdigit(struct jcall *c, struct jv *out) { return all_are(c, js_is_digit, out); }
+static bool m_isdecimal(struct jcall *c, struct jv *out) { return all_are(c, js_is_decimal, out); }
+static bool m_isnumeric(struct jcall *c, struct jv *out) { return all_are(c, js_is_numeric, out); }
 static bool m_isalnum(struct jcall *c, struct jv *out) { return all_are(c, is_alnum, out); }
 static bool m_isspace(struct jcall *c, struct jv *out) { return all_are(c, js_is_space, out); }
 
@@ -515,10 +516,10 @@ static bool m_istitle(struct jcall *c, struct jv *out)
     size_t used;
     for (size_t i = 0; ok && i < s->len; i += used) {
         uint32_t cp = utf8_decode(s->p + i, s->len - i, &used);
-        bool cased = is_cased(cp), upper = cased && js_upper_cp(cp) == cp;
-        ok = !cased || upper == !inside;
-        inside = cased;
-        any |= cased;
+        enum js_case is = js_case_of(cp);
+        ok = is == JS_UNCASED || (is == JS_LOWER) == inside;
+        inside = is != JS_UNCASED;
+        any |= inside;
     }
     *out = jv_bool(ok && any);
     return true;
@@ -555,11 +556,11 @@ const struct jbuiltin jx_str_methods[] = {
     {"isalnum", m_isalnum, "", 0},
     {"isalpha", m_isalpha, "", 0},
     {"isascii", m_isascii, "", 0},
-    {"isdecimal", m_isdigit, "", 0},
+    {"isdecimal", m_isdecimal, "", 0},
     {"isdigit", m_isdigit, "", 0},
     {"isidentifier", m_isidentifier, "", 0},
     {"islower", m_islower, "", 0},
-    {"isnumeric", m_isdigit, "", 0},
+    {"isnumeric", m_isnumeric, "", 0},
     {"isprintable", m_isprintable, "", 0},
     {"isspace", m_isspace, "", 0},
     {"istitle", m_istitle, "", 0},

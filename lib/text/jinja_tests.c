@@ -33,7 +33,7 @@ static bool t_number(struct jcall *c, struct jv *out)
 static bool t_sequence(struct jcall *c, struct jv *out) /* has a length and items: also mappings and undefined */
 {
     uint8_t t = c->self.type;
-    return put(out, t == J_STR || t == J_LIST || t == J_TUPLE || t == J_DICT || t == J_RANGE);
+    return put(out, t == J_STR || t == J_LIST || t == J_TUPLE || t == J_DICT || t == J_RANGE || t == J_UNDEF);
 }
 
 static bool t_callable(struct jcall *c, struct jv *out)
@@ -68,24 +68,25 @@ static bool t_divisibleby(struct jcall *c, struct jv *out)
     return divides(c, &c->arg[0], 0, out);
 }
 
-static bool has_case(struct jcall *c, uint32_t (*other)(uint32_t), struct jv *out)
+/* str.islower() and .isupper(): some characters have the case, and none has another. */
+static bool has_case(struct jcall *c, enum js_case want, struct jv *out)
 {
     const struct jstr *s;
-    bool cased = false;
+    bool any = false;
     size_t used;
-    if (!jx_to_str(c->x, &c->self, &s))
+    if (!jx_to_str(c->x, &c->self, &s) || !jx_spend_bytes(c->x, s->len))
         return false;
     for (size_t i = 0; i < s->len; i += used) {
-        uint32_t cp = utf8_decode(s->p + i, s->len - i, &used);
-        if (other(cp) != cp)
+        enum js_case is = js_case_of(utf8_decode(s->p + i, s->len - i, &used));
+        if (is != JS_UNCASED && is != want)
             return put(out, false);
-        cased |= js_lower_cp(cp) != cp || js_upper_cp(cp) != cp;
+        any |= is == want;
     }
-    return put(out, cased);
+    return put(out, any);
 }
 
-static bool t_lower(struct jcall *c, struct jv *out) { return has_case(c, js_lower_cp, out); }
-static bool t_upper(struct jcall *c, struct jv *out) { return has_case(c, js_upper_cp, out); }
+static bool t_lower(struct jcall *c, struct jv *out) { return has_case(c, JS_LOWER, out); }
+static bool t_upper(struct jcall *c, struct jv *out) { return has_case(c, JS_UPPER, out); }
 
 static bool t_sameas(struct jcall *c, struct jv *out)
 {
@@ -112,14 +113,20 @@ static bool t_gt(struct jcall *c, struct jv *out) { return compare(c, T_GT, out)
 static bool t_ge(struct jcall *c, struct jv *out) { return compare(c, T_GE, out); }
 static bool t_in(struct jcall *c, struct jv *out) { return compare(c, OP_IN, out); }
 
+static bool hashable(struct jcall *c)
+{
+    uint8_t t = c->self.type;
+    return (t != J_LIST && t != J_DICT) || jx_fail(c->x, "unhashable type: '%s'", jv_type_name(&c->self));
+}
+
 static bool t_filter(struct jcall *c, struct jv *out)
 {
-    return put(out, c->self.type == J_STR && jx_filter(c->self.u.s->p, c->self.u.s->len));
+    return hashable(c) && put(out, c->self.type == J_STR && jx_filter(c->self.u.s->p, c->self.u.s->len));
 }
 
 static bool t_test(struct jcall *c, struct jv *out)
 {
-    return put(out, c->self.type == J_STR && jx_test(c->self.u.s->p, c->self.u.s->len));
+    return hashable(c) && put(out, c->self.type == J_STR && jx_test(c->self.u.s->p, c->self.u.s->len));
 }
 
 static const struct jbuiltin tests[] = {

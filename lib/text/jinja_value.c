@@ -605,7 +605,7 @@ static int next_char(struct jx *x, struct jiter *it, struct jv *out)
     struct jstr *one = jx_alloc(x, sizeof *one);
     if (!one)
         return -1;
-    *one = (struct jstr){s->p + it->byte, n, 1, s->markup};
+    *one = (struct jstr){s->p + it->byte, n, 1, false};
     it->byte += n;
     *out = jv_str(one);
     return 1;

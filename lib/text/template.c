@@ -22,7 +22,9 @@ static infer_status create(const struct env *env, const char *text, size_t len, 
     t->env = env_ref(env);
     t->fallback = fallback;
     t->len = len;
+    struct fpenv fp = fpenv_enter(); /* number literals */
     infer_status st = jinja_compile(&env->alloc, text, len, &t->jinja, err);
+    fpenv_leave(fp);
     if (st == INFER_OK) {
         t->text = mem_strdup(&env->alloc, text, len);
         if (!t->text)

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/fpenv.h"
 #include "base/utf8.h"
 #include "text/tokenizer_impl.h"
 #include "text/unicode.h"
@@ -99,7 +100,9 @@ infer_status tokenizer_create(const struct env *env, struct infer_file *file, in
     ref_init(&t->ref);
     t->env = env_ref(env);
     t->file = file_ref(file);
+    struct fpenv fp = fpenv_enter(); /* scores are floats */
     infer_status st = load(t, err);
+    fpenv_leave(fp);
     if (st == INFER_OK)
         *out = t;
     else
@@ -332,7 +335,9 @@ infer_status tokenizer_encode(const infer_tokenizer *t, const char *text, uint64
         text = clean.data;
         len = clean.len;
     }
+    struct fpenv fp = fpenv_enter();
     encode_parts(&e, text, (size_t)len, flags);
+    fpenv_leave(fp);
     uint32_t last = bert ? (t->add_sep ? t->sep : VOCAB_NONE) : t->add_eos ? t->eos : VOCAB_NONE;
     if ((flags & INFER_ADD_SPECIAL) && last != VOCAB_NONE)
         emit(&e, last);

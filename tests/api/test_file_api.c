@@ -2,9 +2,11 @@
 #include "testutil.h"
 
 #include <math.h>
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
 #include <string.h>
 
-#include "base/dtype.h"
 #include "formats/gguf_build.h"
 
 static infer_file *open_sample(struct buf *b)
@@ -313,6 +315,42 @@ static void test_open_arguments(void **state)
     buf_free(&b);
 }
 
+/* A host that flushes denormals gets the same values, and its setting back. */
+static void test_flush_to_zero(void **state)
+{
+    (void)state;
+#ifdef __SSE2__
+    struct buf b;
+    infer_source s;
+    infer_file *f = NULL;
+    infer_value v;
+    float x[32];
+    INFER_INIT(&v);
+    gb_header(&b, 3, 1, 1);
+    gb_key(&b, "tiny", FILE_F32), gb_u32(&b, 1);
+    gb_tensor(&b, "w", INFER_TYPE_MXFP4, 1, (uint64_t[]){32}, 0);
+    gb_align(&b, 32);
+    for (int i = 0; i < 17; i++)
+        buf_putc(&b, i ? 0x11 : 0); /* scale 2^-128, codes 1 */
+    infer_source_memory(&s, b.data, b.len);
+    const unsigned before = _mm_getcsr(), host = before | 0x8040; /* flush to zero, denormals are zero */
+    _mm_setcsr(host);
+    infer_status opened = infer_file_open(NULL, &s, NULL, &f, NULL);
+    infer_status decoded = infer_file_tensor_f32(f, 0, 0, 32, x, NULL);
+    infer_status found = infer_file_find_meta(f, "tiny", INFER_ZSTR, &v, NULL);
+    const unsigned after = _mm_getcsr();
+    _mm_setcsr(before);
+    assert_true(opened == INFER_OK && decoded == INFER_OK && found == INFER_OK);
+    assert_int_equal(after & ~0x3Fu, host & ~0x3Fu);
+    assert_true(x[0] == ldexpf(1, -128) && x[31] == x[0]);
+    assert_true(v.f == ldexp(1, -149));
+    infer_file_release(f);
+    buf_free(&b);
+#else
+    skip();
+#endif
+}
+
 /* A newer program's structs are longer: unknown option bytes must be zero, unknown output bytes become zero. */
 static void test_longer_structs(void **state)
 {
@@ -380,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_cancel_flag),    cmocka_unit_test(test_tensors),       cmocka_unit_test(test_scalars),
         cmocka_unit_test(test_arrays),         cmocka_unit_test(test_forged_arrays), cmocka_unit_test(test_meta_by_index),
         cmocka_unit_test(test_open_arguments), cmocka_unit_test(test_longer_structs), cmocka_unit_test(test_short_errors),
+        cmocka_unit_test(test_flush_to_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

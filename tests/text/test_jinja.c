@@ -59,7 +59,7 @@ static bool check(struct json_text tmpl, struct json_text context, const struct 
     struct json_text text = text_of(want, "output");
     infer_status st = render(tmpl.p, tmpl.len, context.p, context.len, &out, &err);
     bool ok = text.p ? st == INFER_OK && out.len == text.len && !memcmp(out.data ? out.data : "", text.p, text.len)
-                     : st == INFER_ERROR_TEMPLATE || st == INFER_ERROR_SYNTAX;
+                     : st == INFER_ERROR_TEMPLATE || st == INFER_ERROR_SYNTAX || st == INFER_ERROR_LIMIT;
     if (!ok)
         print_error("%s: %s%.*s\n", label, st == INFER_OK ? "rendered " : err.text, (int)(st == INFER_OK ? out.len : 0),
                     out.data ? out.data : "");
@@ -114,10 +114,40 @@ static void test_published(void **state)
     free(lines);
 }
 
+/* The project's own set: the first line holds the variables, the others a template each. */
+static void test_golden(void **state)
+{
+    (void)state;
+    struct arena ar;
+    struct json first;
+    size_t len, count = 0, failures = 0;
+    char *lines = test_read_file(INFER_SOURCE_DIR "/tests/data/jinja-golden.jsonl", &len);
+    assert_non_null(lines);
+    arena_init(&ar, &alloc_default, 0);
+    char *end = strchr(lines, '\n');
+    assert_non_null(end);
+    assert_int_equal(json_parse(&ar, lines, (size_t)(end - lines), NULL, &first, NULL), INFER_OK);
+    struct json_text vars = source_of(lines, json_get(&first, "c")), none = {"{}", 2};
+    for (char *line = end + 1; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        struct json want;
+        assert_int_equal(json_parse(&ar, line, (size_t)(end - line), NULL, &want, NULL), INFER_OK);
+        struct json_text tmpl = text_of(&want, "t");
+        assert_non_null(tmpl.p);
+        failures += !check(tmpl, json_get(&want, "c")->u.integer ? vars : none, &want, tmpl.p);
+        count++;
+    }
+    print_message("%zu templates, %zu wrong\n", count, failures);
+    assert_true(count > 1000);
+    assert_int_equal(failures, 0);
+    arena_free(&ar);
+    free(lines);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_published),
+        cmocka_unit_test(test_golden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

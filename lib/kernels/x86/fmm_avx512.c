@@ -13,7 +13,8 @@
 
 #define MAX_R 8
 #define MAX_C 6
-#define COL_BLOCK_BYTES 393216u /* of x: to stay in the second-level cache while the rows pass */
+#define CHUNK 640u   /* inputs: 6 columns of them (15 KiB) stay in the first-level cache while the rows pass */
+#define ROW_BLOCK 64u /* rows whose weights stay in the second-level cache while the columns pass */
 
 enum kind { F32, F16, BF16 };
 
@@ -49,8 +50,14 @@ INLINE __m128 sum4(__m512 a, __m512 b, __m512 c, __m512 d)
     return _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, t));
 }
 
-/* R rows x C columns: R is 8, 4 or 1. */
-INLINE void tile(const struct fmm_args *a, enum kind kind, uint32_t row, uint32_t col, int R, int C)
+/* Where accumulators wait between chunks: one tile of 4 rows and MAX_C columns. */
+struct waiting {
+    __m512 acc[4][MAX_C];
+};
+
+/* Inputs [i0, i1) of R rows x C columns: R is 8, 4 or 1. `mem` is needed unless i0 is 0 and i1 is n_in. */
+INLINE void tile(const struct fmm_args *a, enum kind kind, uint32_t row, uint32_t col, uint32_t i0, uint32_t i1,
+                 struct waiting *mem, int R, int C)
 {
     const uint8_t *w[MAX_R];
     const float *x[MAX_C];
@@ -65,10 +72,10 @@ INLINE void tile(const struct fmm_args *a, enum kind kind, uint32_t row, uint32_
     for (int r = 0; r < R; r++) {
         UNROLL
         for (int c = 0; c < C; c++)
-            acc[r][c] = _mm512_setzero_ps();
+            acc[r][c] = i0 ? mem->acc[r][c] : _mm512_setzero_ps();
     }
-    uint32_t full = a->n_in & ~15u;
-    for (uint32_t i = 0; i < full; i += 16) {
+    uint32_t full = i1 & ~15u;
+    for (uint32_t i = i0; i < full; i += 16) {
         __m512 v[MAX_R];
         UNROLL
         for (int r = 0; r < R; r++)
@@ -81,8 +88,17 @@ INLINE void tile(const struct fmm_args *a, enum kind kind, uint32_t row, uint32_
                 acc[r][c] = _mm512_fmadd_ps(v[r], xc, acc[r][c]);
         }
     }
-    if (full < a->n_in) {
-        __mmask16 m = (__mmask16)((1u << (a->n_in & 15)) - 1);
+    if (i1 < a->n_in) {
+        UNROLL
+        for (int r = 0; r < R; r++) {
+            UNROLL
+            for (int c = 0; c < C; c++)
+                mem->acc[r][c] = acc[r][c];
+        }
+        return;
+    }
+    if (full < i1) {
+        __mmask16 m = (__mmask16)((1u << (i1 & 15)) - 1);
         UNROLL
         for (int r = 0; r < R; r++) {
             __m512 v = load_mask(w[r], full, m, kind);
@@ -103,46 +119,50 @@ INLINE void tile(const struct fmm_args *a, enum kind kind, uint32_t row, uint32_
     }
 }
 
-INLINE void four_rows(const struct fmm_args *a, enum kind kind, uint32_t row, uint32_t col, uint32_t n)
+/* n_row rows (a multiple of 4) x C columns, chunk by chunk. */
+INLINE void block(const struct fmm_args *a, enum kind kind, uint32_t row, uint32_t n_row, uint32_t col, int C)
 {
-    switch (n) {
-    case 1: tile(a, kind, row, col, 4, 1); break;
-    case 2: tile(a, kind, row, col, 4, 2); break;
-    case 3: tile(a, kind, row, col, 4, 3); break;
-    case 4: tile(a, kind, row, col, 4, 4); break;
-    case 5: tile(a, kind, row, col, 4, 5); break;
-    default: tile(a, kind, row, col, 4, 6); break;
+    struct waiting mem[ROW_BLOCK / 4];
+    uint32_t n_chunk = (a->n_in - 1) / CHUNK + 1, chunk = ((a->n_in - 1) / n_chunk + 16) & ~15u; /* of even lengths */
+    for (uint32_t i = 0; i < a->n_in; i += chunk) {
+        uint32_t end = a->n_in - i > chunk ? i + chunk : a->n_in;
+        for (uint32_t r = 0; r < n_row; r += 4)
+            tile(a, kind, row + r, col, i, end, &mem[r / 4], 4, C);
+        if (end == a->n_in)
+            break;
     }
 }
 
-/* Columns [col, end) of all rows. */
-INLINE void columns(const struct fmm_args *a, enum kind kind, uint32_t col, uint32_t end)
+INLINE void block_of(const struct fmm_args *a, enum kind kind, uint32_t row, uint32_t n_row, uint32_t col, uint32_t n_col)
 {
-    uint32_t r = a->row0;
-    if (end - col == 1)
-        for (; a->row1 - r >= 8; r += 8)
-            tile(a, kind, r, col, 8, 1);
-    for (; a->row1 - r >= 4; r += 4) {
-        for (uint32_t c = col; c < end;) {
-            uint32_t left = end - c, n = left >= 12 ? 6 : left > 6 ? (left + 1) / 2 : left;
-            four_rows(a, kind, r, c, n);
-            c += n;
-        }
+    switch (n_col) {
+    case 1: block(a, kind, row, n_row, col, 1); break;
+    case 2: block(a, kind, row, n_row, col, 2); break;
+    case 3: block(a, kind, row, n_row, col, 3); break;
+    case 4: block(a, kind, row, n_row, col, 4); break;
+    case 5: block(a, kind, row, n_row, col, 5); break;
+    default: block(a, kind, row, n_row, col, 6); break;
     }
-    for (; r < a->row1; r++)
-        for (uint32_t c = col; c < end; c++)
-            tile(a, kind, r, c, 1, 1);
 }
 
 INLINE void matmul(const struct fmm_args *a, enum kind kind)
 {
-    uint64_t fit = a->n_in ? COL_BLOCK_BYTES / ((uint64_t)a->n_in * 4) / MAX_C * MAX_C : a->n_col;
-    uint32_t step = fit < MAX_C ? MAX_C : fit > a->n_col ? a->n_col : (uint32_t)fit;
-    for (uint32_t c = 0; c < a->n_col; c += step) {
-        columns(a, kind, c, a->n_col - c < step ? a->n_col : c + step);
-        if (a->n_col - c < step)
-            break;
+    uint32_t row = a->row0;
+    if (a->n_col == 1)
+        for (; a->row1 - row >= 8; row += 8)
+            tile(a, kind, row, 0, 0, a->n_in, NULL, 8, 1);
+    while (a->row1 - row >= 4) {
+        uint32_t left = a->row1 - row, n_row = left < ROW_BLOCK ? left & ~3u : ROW_BLOCK;
+        for (uint32_t col = 0; col < a->n_col;) {
+            uint32_t todo = a->n_col - col, n = todo >= 12 ? 6 : todo > 6 ? (todo + 1) / 2 : todo;
+            block_of(a, kind, row, n_row, col, n);
+            col += n;
+        }
+        row += n_row;
     }
+    for (; row < a->row1; row++)
+        for (uint32_t col = 0; col < a->n_col; col++)
+            tile(a, kind, row, col, 0, a->n_in, NULL, 1, 1);
 }
 
 void vec_matmul_f32_avx512(const struct fmm_args *a)

@@ -193,16 +193,52 @@ struct sink {
     /* one column */
     const struct mm_xblock *x;
     vf acc;
-    uintptr_t ahead;
-    uint32_t ahead_step; /* bytes of a block of 32 inputs of V_ROWS rows */
+    uintptr_t ahead; /* memory wanted soon: where that of this unit begins */
 };
+
+/* A unit of `bytes` (a block, or a superblock, of 16 rows) asks for as many bytes ahead, a line at a time between its own loads: requests in
+ * a burst cost a quarter of the bandwidth. Into the second-level cache: in the first they would evict the rows in use. */
+INLINE void touch(struct sink *s, uint32_t line, uint32_t bytes)
+{
+    if (s->fused && 64 * line < bytes * V_ROWS / 16) {
+        _mm_prefetch((const char *)(s->ahead + 64 * line), _MM_HINT_T1);
+        __asm__ __volatile__("" ::: "memory"); /* keeps the loads on their sides */
+    }
+}
+
+/* After `parts` loads of 16 bytes of V_ROWS / 4 rows, which touched a line per 64 bytes: the rest; on to the next unit. */
+INLINE void touch_rest(struct sink *s, uint32_t parts, uint32_t bytes)
+{
+#pragma GCC unroll 4
+    for (uint32_t line = (parts * V_ROWS + 15) / 16; 64 * line < bytes * V_ROWS / 16; line++)
+        touch(s, line, bytes);
+    s->ahead += bytes * V_ROWS / 16;
+}
+
+INLINE void touch_part(struct sink *s, uint32_t part, uint32_t bytes)
+{
+    if (part * V_ROWS % 16 == 0)
+        touch(s, part * V_ROWS / 16, bytes);
+}
+
+/* 16 bytes of each row, transposed: lane r of o[j] is dword j of row r. These are parts `part` .. `part` + 3 of the unit. */
+INLINE void rows16(const uint8_t *p, uint64_t stride, vi o[4], struct sink *s, uint32_t part, uint32_t bytes)
+{
+    touch_part(s, part, bytes);
+    vi a = vpart(p, 4 * stride);
+    touch_part(s, part + 1, bytes);
+    vi b = vpart(p + stride, 4 * stride);
+    touch_part(s, part + 2, bytes);
+    vi c = vpart(p + 2 * stride, 4 * stride);
+    touch_part(s, part + 3, bytes);
+    vi d = vpart(p + 3 * stride, 4 * stride);
+    vtranspose(a, b, c, d, o);
+}
 
 INLINE void emit(struct sink *s, enum form form, int zero, int max, uint32_t b, const vi c[8], struct scales v)
 {
     if (s->fused) {
         const struct mm_xblock *x = s->x + b;
-        for (uint32_t i = 0; i < s->ahead_step; i += 64)
-            _mm_prefetch((const char *)(s->ahead + (uintptr_t)b * s->ahead_step + i), _MM_HINT_T1);
         block(form, zero, max, 1, &s->acc, c, 1, v, &x);
         return;
     }
@@ -228,11 +264,11 @@ INLINE void emit(struct sink *s, enum form form, int zero, int max, uint32_t b, 
 
 /* ---- walks ---- */
 
-INLINE void nibbles(const uint8_t *p, uint64_t stride, vi c[8])
+INLINE void nibbles(const uint8_t *p, uint64_t stride, vi c[8], struct sink *s, uint32_t part, uint32_t bytes)
 {
     const vi low4 = vset32(0x0f0f0f0f);
     vi q[4];
-    vrows16(p, stride, q);
+    rows16(p, stride, q, s, part, bytes);
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++) {
         c[j] = vand(q[j], low4);
@@ -241,31 +277,35 @@ INLINE void nibbles(const uint8_t *p, uint64_t stride, vi c[8])
 }
 
 /* 32 bytes of each row. */
-INLINE void rows32(const uint8_t *p, uint64_t stride, vi c[8])
+INLINE void rows32(const uint8_t *p, uint64_t stride, vi c[8], struct sink *s, uint32_t part, uint32_t bytes)
 {
-    vrows16(p, stride, c);
-    vrows16(p + 16, stride, c + 4);
+    rows16(p, stride, c, s, part, bytes);
+    rows16(p + 16, stride, c + 4, s, part + 4, bytes);
 }
 
 INLINE void walk_q4_0(const uint8_t *p, uint64_t stride, uint32_t n, struct sink *s)
 {
     for (uint32_t b = 0; b < n; b++, p += 18) {
         vi c[8];
-        nibbles(p + 2, stride, c);
+        nibbles(p + 2, stride, c, s, 0, 288);
+        touch_rest(s, 4, 288);
         EMIT_MM_K32_Z8(s, b, c, ((struct scales){.d = vhalf(p, stride)}));
     }
 }
 
 INLINE struct scales half_pair(vi dm)
 {
-    return (struct scales){.d = vhalf_low(dm), .m = vhalf_low(vsrl(dm, 16))};
+    struct scales s;
+    vhalf_pair(dm, &s.d, &s.m);
+    return s;
 }
 
 INLINE void walk_q4_1(const uint8_t *p, uint64_t stride, uint32_t n, struct sink *s)
 {
     for (uint32_t b = 0; b < n; b++, p += 20) {
         vi c[8];
-        nibbles(p + 4, stride, c);
+        nibbles(p + 4, stride, c, s, 0, 320);
+        touch_rest(s, 4, 320);
         EMIT_MM_K32M(s, b, c, half_pair(vrows4(p, stride)));
     }
 }
@@ -281,7 +321,8 @@ INLINE void walk_q5_0(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
 {
     for (uint32_t b = 0; b < n; b++, p += 22) {
         vi c[8];
-        nibbles(p + 6, stride, c);
+        nibbles(p + 6, stride, c, s, 0, 352);
+        touch_rest(s, 4, 352);
         fifth_bits(c, vrows4(p + 2, stride));
         EMIT_MM_K32_Z16(s, b, c, ((struct scales){.d = vhalf(p, stride)}));
     }
@@ -291,7 +332,8 @@ INLINE void walk_q5_1(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
 {
     for (uint32_t b = 0; b < n; b++, p += 24) {
         vi c[8];
-        nibbles(p + 8, stride, c);
+        nibbles(p + 8, stride, c, s, 0, 384);
+        touch_rest(s, 4, 384);
         fifth_bits(c, vrows4(p + 4, stride));
         EMIT_MM_K32M(s, b, c, half_pair(vrows4(p, stride)));
     }
@@ -302,7 +344,8 @@ INLINE void walk_q8_0(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
     const vi flip = vset32(0x80808080);
     for (uint32_t b = 0; b < n; b++, p += 34) {
         vi c[8];
-        rows32(p + 2, stride, c);
+        rows32(p + 2, stride, c, s, 0, 544);
+        touch_rest(s, 8, 544);
 #pragma GCC unroll 8
         for (int j = 0; j < 8; j++)
             c[j] = vxor(c[j], flip);
@@ -311,12 +354,14 @@ INLINE void walk_q8_0(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
 }
 
 /* The 8 scales and minima of a superblock of Q4_K or Q5_K, from its first 16 bytes. */
-INLINE void q4_k_scales(const uint8_t *p, uint64_t stride, vf d[8], vf m[8])
+INLINE void q4_k_scales(const uint8_t *p, uint64_t stride, vf d[8], vf m[8], struct sink *s, uint32_t bytes)
 {
     const vi low6 = vset32(0x3f3f3f3f), low4 = vset32(0x0f0f0f0f), high2 = vset32(0x30303030), byte = vset32(255);
     vi h[4];
-    vrows16(p, stride, h);
-    vf d0 = vhalf_low(h[0]), m0 = vneg(vhalf_low(vsrl(h[0], 16)));
+    rows16(p, stride, h, s, 0, bytes);
+    vf d0, m0;
+    vhalf_pair(h[0], &d0, &m0);
+    m0 = vneg(m0);
     vi sc[2] = {vand(h[1], low6), vand_or(vsrl(h[1], 2), high2, vand(h[3], low4))};
     vi mn[2] = {vand(h[2], low6), vand_or(vsrl(h[2], 2), high2, vand(vsrl(h[3], 4), low4))};
 #pragma GCC unroll 8
@@ -331,10 +376,10 @@ INLINE void walk_q4_k(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
     const vi low4 = vset32(0x0f0f0f0f);
     for (uint32_t b = 0; b < n; b += 8, p += 144) {
         vf d[8], m[8];
-        q4_k_scales(p, stride, d, m);
+        q4_k_scales(p, stride, d, m, s, 2304);
         for (uint32_t k = 0; k < 8; k += 2) {
             vi q[8], c[8];
-            rows32(p + 16 + 16 * k, stride, q);
+            rows32(p + 16 + 16 * k, stride, q, s, 4 + 4 * k, 2304);
 #pragma GCC unroll 8
             for (int j = 0; j < 8; j++)
                 c[j] = vand(q[j], low4);
@@ -344,6 +389,7 @@ INLINE void walk_q4_k(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
                 c[j] = vand(vsrl(q[j], 4), low4);
             EMIT_MM_K32M(s, b + k + 1, c, ((struct scales){.d = d[k + 1], .m = m[k + 1]}));
         }
+        touch_rest(s, 36, 2304);
     }
 }
 
@@ -353,12 +399,12 @@ INLINE void walk_q5_k(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
     for (uint32_t b = 0; b < n; b += 8, p += 176) {
         vf d[8], m[8];
         vi high[8];
-        q4_k_scales(p, stride, d, m);
-        rows32(p + 16, stride, high);
+        q4_k_scales(p, stride, d, m, s, 2816);
+        rows32(p + 16, stride, high, s, 4, 2816);
 #pragma GCC unroll 4
         for (uint32_t k = 0; k < 8; k += 2) {
             vi q[8], c[8];
-            rows32(p + 48 + 16 * k, stride, q);
+            rows32(p + 48 + 16 * k, stride, q, s, 12 + 4 * k, 2816);
 #pragma GCC unroll 8
             for (int j = 0; j < 8; j++)
                 c[j] = vand_or(k <= 4 ? vsll(high[j], 4 - k) : vsrl(high[j], k - 4), bit4, vand(q[j], low4));
@@ -368,6 +414,7 @@ INLINE void walk_q5_k(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
                 c[j] = vand_or(k + 1 <= 4 ? vsll(high[j], 3 - k) : vsrl(high[j], k - 3), bit4, vand(vsrl(q[j], 4), low4));
             EMIT_MM_K32M(s, b + k + 1, c, ((struct scales){.d = d[k + 1], .m = m[k + 1]}));
         }
+        touch_rest(s, 44, 2816);
     }
 }
 
@@ -377,13 +424,13 @@ INLINE void walk_q6_k(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
     for (uint32_t b = 0; b < n; b += 8, p += 210) {
         vi sc[4];
         vf d = vhalf(p + 208, stride);
-        vrows16(p + 192, stride, sc);
+        rows16(p + 192, stride, sc, s, 0, 3360);
 #pragma GCC unroll 2
         for (uint32_t half = 0; half < 2; half++) {
             vi q[2][8], h[8];
-            rows32(p + 64 * half, stride, q[0]);
-            rows32(p + 64 * half + 32, stride, q[1]);
-            rows32(p + 128 + 32 * half, stride, h);
+            rows32(p + 64 * half, stride, q[0], s, 4 + 24 * half, 3360);
+            rows32(p + 64 * half + 32, stride, q[1], s, 12 + 24 * half, 3360);
+            rows32(p + 128 + 32 * half, stride, h, s, 20 + 24 * half, 3360);
 #pragma GCC unroll 4
             for (uint32_t k = 0; k < 4; k++) {
                 vi c[8];
@@ -400,12 +447,14 @@ INLINE void walk_q6_k(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
                 EMIT_MM_K16_Z32(s, b + 4 * half + k, c, v);
             }
         }
+        touch_rest(s, 52, 3360);
     }
 }
 
-INLINE void nibbles_lut(const uint8_t *p, uint64_t stride, const int8_t *table, vi zero, vi c[8])
+INLINE void nibbles_lut(const uint8_t *p, uint64_t stride, const int8_t *table, vi zero, vi c[8], struct sink *s, uint32_t part,
+                        uint32_t bytes)
 {
-    nibbles(p, stride, c);
+    nibbles(p, stride, c, s, part, bytes);
 #pragma GCC unroll 8
     for (int j = 0; j < 8; j++)
         c[j] = vadd8(vlut(table, c[j]), zero);
@@ -415,7 +464,8 @@ INLINE void walk_iq4_nl(const uint8_t *p, uint64_t stride, uint32_t n, struct si
 {
     for (uint32_t b = 0; b < n; b++, p += 18) {
         vi c[8];
-        nibbles_lut(p + 2, stride, codebook_iq4nl, vset32(0x80808080), c);
+        nibbles_lut(p + 2, stride, codebook_iq4nl, vset32(0x80808080), c, s, 0, 288);
+        touch_rest(s, 4, 288);
         EMIT_MM_K32_Z128(s, b, c, ((struct scales){.d = vhalf(p, stride)}));
     }
 }
@@ -429,11 +479,12 @@ INLINE void walk_iq4_xs(const uint8_t *p, uint64_t stride, uint32_t n, struct si
 #pragma GCC unroll 8
         for (unsigned k = 0; k < 8; k++) {
             vi c[8];
-            nibbles_lut(p + 8 + 16 * k, stride, codebook_iq4nl, vset32(0x80808080), c);
+            nibbles_lut(p + 8 + 16 * k, stride, codebook_iq4nl, vset32(0x80808080), c, s, 4 * k, 2176);
             vi top = k < 2 ? vsll(high, 4 - 2 * k) : vsrl(high, 2 * k - 4);
             vi scale = vsub32(vand_or(top, two, vand(vsrl(low, 4 * k), four)), bias);
             EMIT_MM_K32_Z128(s, b + k, c, ((struct scales){.d = vmul(d, vcvt(scale))}));
         }
+        touch_rest(s, 32, 2176);
     }
 }
 
@@ -448,7 +499,8 @@ INLINE void walk_mxfp4(const uint8_t *p, uint64_t stride, uint32_t n, struct sin
 {
     for (uint32_t b = 0; b < n; b++, p += 17) {
         vi c[8];
-        nibbles_lut(p + 1, stride, codebook_fp4, vset32(0x10101010), c);
+        nibbles_lut(p + 1, stride, codebook_fp4, vset32(0x10101010), c, s, 0, 272);
+        touch_rest(s, 4, 272);
         EMIT_MM_K32_Z16(s, b, c, ((struct scales){.d = e8m0_half(vrows1(p, stride))}));
     }
 }
@@ -465,9 +517,8 @@ INLINE void walk_mxfp4(const uint8_t *p, uint64_t stride, uint32_t n, struct sin
                              float acc[16], uintptr_t ahead)                                                           \
     {                                                                                                                  \
         for (int lane = 0; lane < 16; lane += V_ROWS) {                                                                \
-            struct sink s = {.fused = true, .x = x, .acc = vloadf(acc + lane)};                                        \
-            s.ahead_step = panel * V_ROWS / 16;                                                                        \
-            s.ahead = ahead + (uintptr_t)n_block * (lane ? s.ahead_step : 0);                                          \
+            uintptr_t half = lane ? (uintptr_t)n_block * panel / 2 : 0;                                                \
+            struct sink s = {.fused = true, .x = x, .acc = vloadf(acc + lane), .ahead = ahead + half};                 \
             walk_##name(w + (uint64_t)lane * row_bytes, row_bytes, n_block, &s);                                       \
             vstoref(acc + lane, s.acc);                                                                                \
         }                                                                                                              \

@@ -51,6 +51,13 @@ INLINE vf vhalf_low(vi a)
     vi words = _mm256_packus_epi32(vand(a, vset32(0xffff)), vzero());
     return _mm256_cvtph_ps(_mm256_castsi256_si128(_mm256_permute4x64_epi64(words, 0x08)));
 }
+INLINE void vhalf_pair(vi a, vf *low, vf *high)
+{
+    vi words = _mm256_packus_epi32(vand(a, vset32(0xffff)), vsrl(a, 16));
+    words = _mm256_permute4x64_epi64(words, 0xD8);
+    *low = _mm256_cvtph_ps(_mm256_castsi256_si128(words));
+    *high = _mm256_cvtph_ps(_mm256_extracti128_si256(words, 1));
+}
 INLINE vi vspread4(vi a)
 {
     vi copies = _mm256_shuffle_epi8(a, _mm256_set_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0, 0x0c0c0c0c, 0x08080808, 0x04040404, 0));
@@ -60,15 +67,13 @@ INLINE vi vspread4(vi a)
 
 INLINE __m128i load16(const uint8_t *p) { return _mm_loadu_si128((const __m128i *)p); }
 
-INLINE vi rows2(const uint8_t *p, uint64_t s4)
+INLINE vi vpart(const uint8_t *p, uint64_t s4)
 {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(load16(p)), load16(p + s4), 1);
 }
 
-INLINE void vrows16(const uint8_t *p, uint64_t stride, vi o[4])
+INLINE void vtranspose(vi a, vi b, vi c, vi d, vi o[4])
 {
-    uint64_t s4 = 4 * stride;
-    vi a = rows2(p, s4), b = rows2(p + stride, s4), c = rows2(p + 2 * stride, s4), d = rows2(p + 3 * stride, s4);
     vi ab0 = _mm256_unpacklo_epi32(a, b), ab1 = _mm256_unpackhi_epi32(a, b);
     vi cd0 = _mm256_unpacklo_epi32(c, d), cd1 = _mm256_unpackhi_epi32(c, d);
     o[0] = _mm256_unpacklo_epi64(ab0, cd0);
@@ -92,17 +97,16 @@ INLINE vi vrows4(const uint8_t *p, uint64_t s)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(v[0]), v[1], 1);
 }
 
+INLINE uint64_t words4(const uint8_t *p, uint64_t s)
+{
+    return (uint64_t)(uint16_t)word(p) | (uint64_t)(uint16_t)word(p + s) << 16 |
+           (uint64_t)(uint16_t)word(p + 2 * s) << 32 | (uint64_t)(uint16_t)word(p + 3 * s) << 48;
+}
+
 INLINE vf vhalf(const uint8_t *p, uint64_t s)
 {
-    __m128i v = _mm_cvtsi32_si128((unsigned short)word(p));
-    v = _mm_insert_epi16(v, word(p + s), 1);
-    v = _mm_insert_epi16(v, word(p + 2 * s), 2);
-    v = _mm_insert_epi16(v, word(p + 3 * s), 3);
-    p += 4 * s;
-    v = _mm_insert_epi16(v, word(p), 4);
-    v = _mm_insert_epi16(v, word(p + s), 5);
-    v = _mm_insert_epi16(v, word(p + 2 * s), 6);
-    return _mm256_cvtph_ps(_mm_insert_epi16(v, word(p + 3 * s), 7));
+    __m128i v = _mm_cvtsi64_si128((long long)words4(p, s));
+    return _mm256_cvtph_ps(_mm_insert_epi64(v, (long long)words4(p + 4 * s, s), 1));
 }
 
 INLINE vi vrows1(const uint8_t *p, uint64_t s)

@@ -47,7 +47,15 @@ INLINE vi vlut(const void *table, vi index)
 {
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)table)), index);
 }
-/* The halves in the low 16 bits of the lanes. */
+/* The halves in the low and the high 16 bits of the lanes. */
+INLINE void vhalf_pair(vi a, vf *low, vf *high)
+{
+    const vi order = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1,
+                                      30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    vi w = _mm512_permutexvar_epi16(order, a);
+    *low = _mm512_cvtph_ps(_mm512_castsi512_si256(w));
+    *high = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(w, 1));
+}
 INLINE vf vhalf_low(vi a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)); }
 /* Bits 0..3 of each lane to bit 4 of its four bytes. */
 INLINE vi vspread4(vi a)
@@ -59,7 +67,8 @@ INLINE vi vspread4(vi a)
 
 INLINE __m128i load16(const uint8_t *p) { return _mm_loadu_si128((const __m128i *)p); }
 
-INLINE vi rows4(const uint8_t *p, uint64_t s4)
+/* 16 bytes of rows 0, 4, 8, 12, where s4 is 4 rows. */
+INLINE vi vpart(const uint8_t *p, uint64_t s4)
 {
     vi v = _mm512_castsi128_si512(load16(p));
     v = _mm512_inserti32x4(v, load16(p + s4), 1);
@@ -67,11 +76,9 @@ INLINE vi rows4(const uint8_t *p, uint64_t s4)
     return _mm512_inserti32x4(v, load16(p + 3 * s4), 3);
 }
 
-/* 16 bytes of each row, transposed: lane r of o[j] is dword j of row r. */
-INLINE void vrows16(const uint8_t *p, uint64_t stride, vi o[4])
+/* a, b, c, d: parts that begin at rows 0, 1, 2, 3. Lane r of o[j] is dword j of row r. */
+INLINE void vtranspose(vi a, vi b, vi c, vi d, vi o[4])
 {
-    uint64_t s4 = 4 * stride;
-    vi a = rows4(p, s4), b = rows4(p + stride, s4), c = rows4(p + 2 * stride, s4), d = rows4(p + 3 * stride, s4);
     vi ab0 = _mm512_unpacklo_epi32(a, b), ab1 = _mm512_unpackhi_epi32(a, b);
     vi cd0 = _mm512_unpacklo_epi32(c, d), cd1 = _mm512_unpackhi_epi32(c, d);
     o[0] = _mm512_unpacklo_epi64(ab0, cd0);
@@ -98,20 +105,18 @@ INLINE vi vrows4(const uint8_t *p, uint64_t s)
     return _mm512_inserti64x4(_mm512_castsi256_si512(lo), hi, 1);
 }
 
-INLINE __m128i words8(const uint8_t *p, uint64_t s)
+INLINE uint64_t words4(const uint8_t *p, uint64_t s)
 {
-    __m128i v = _mm_cvtsi32_si128((unsigned short)word(p));
-    v = _mm_insert_epi16(v, word(p + s), 1);
-    v = _mm_insert_epi16(v, word(p + 2 * s), 2);
-    v = _mm_insert_epi16(v, word(p + 3 * s), 3);
-    p += 4 * s;
-    v = _mm_insert_epi16(v, word(p), 4);
-    v = _mm_insert_epi16(v, word(p + s), 5);
-    v = _mm_insert_epi16(v, word(p + 2 * s), 6);
-    return _mm_insert_epi16(v, word(p + 3 * s), 7);
+    return (uint64_t)(uint16_t)word(p) | (uint64_t)(uint16_t)word(p + s) << 16 |
+           (uint64_t)(uint16_t)word(p + 2 * s) << 32 | (uint64_t)(uint16_t)word(p + 3 * s) << 48;
 }
 
-/* A half of each row. */
+INLINE __m128i words8(const uint8_t *p, uint64_t s)
+{
+    return _mm_insert_epi64(_mm_cvtsi64_si128((long long)words4(p, s)), (long long)words4(p + 4 * s, s), 1);
+}
+
+/* A half of each row. Gathered in general registers: the vector ports are the bottleneck. */
 INLINE vf vhalf(const uint8_t *p, uint64_t s)
 {
     return _mm512_cvtph_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(words8(p, s)), words8(p + 8 * s, s), 1));

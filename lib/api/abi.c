@@ -1,0 +1,228 @@
+/* The layout of every public struct, nailed down: a change of any of these lines breaks programs that are already built. Offsets
+ * are those of 64-bit systems; on 32-bit ones pointers are shorter, and nothing else differs. */
+#include "infer/infer.h"
+
+#if UINTPTR_MAX == UINT64_MAX
+#define AT(type, field, offset) _Static_assert(offsetof(type, field) == (offset), #type "." #field " moved")
+#define SIZE(type, size) _Static_assert(sizeof(type) == (size), "size of " #type " changed")
+
+AT(infer_error, size, 0);
+AT(infer_error, code, 4);
+AT(infer_error, offset, 8);
+AT(infer_error, file, 16);
+AT(infer_error, name, 272);
+AT(infer_error, text, 400);
+SIZE(infer_error, 912);
+
+AT(infer_allocator, size, 0);
+AT(infer_allocator, reserved, 4);
+AT(infer_allocator, user, 8);
+AT(infer_allocator, alloc, 16);
+AT(infer_allocator, free, 24);
+SIZE(infer_allocator, 32);
+
+AT(infer_engine_options, size, 0);
+AT(infer_engine_options, cpu, 4);
+AT(infer_engine_options, numerics, 8);
+AT(infer_engine_options, threads, 12);
+AT(infer_engine_options, kv_budget, 16);
+AT(infer_engine_options, allocator, 24);
+AT(infer_engine_options, log, 32);
+AT(infer_engine_options, log_user, 40);
+AT(infer_engine_options, log_level, 48);
+AT(infer_engine_options, reserved, 52);
+SIZE(infer_engine_options, 56);
+
+AT(infer_engine_info, size, 0);
+AT(infer_engine_info, cpu, 4);
+AT(infer_engine_info, numerics, 8);
+AT(infer_engine_info, threads, 12);
+AT(infer_engine_info, kv_bytes, 16);
+AT(infer_engine_info, kv_budget, 24);
+SIZE(infer_engine_info, 32);
+
+AT(infer_stream, size, 0);
+AT(infer_stream, reserved, 4);
+AT(infer_stream, length, 8);
+AT(infer_stream, data, 16);
+AT(infer_stream, user, 24);
+AT(infer_stream, read, 32);
+AT(infer_stream, release, 40);
+SIZE(infer_stream, 48);
+
+AT(infer_source, size, 0);
+AT(infer_source, kind, 4);
+AT(infer_source, name, 8);
+AT(infer_source, name_len, 16);
+AT(infer_source, descriptor, 24);
+AT(infer_source, data, 32);
+AT(infer_source, length, 40);
+AT(infer_source, user, 48);
+AT(infer_source, open, 56);
+SIZE(infer_source, 64);
+
+AT(infer_open_options, size, 0);
+AT(infer_open_options, map, 4);
+AT(infer_open_options, cancel, 8);
+SIZE(infer_open_options, 16);
+
+AT(infer_tensor_info, size, 0);
+AT(infer_tensor_info, type, 4);
+AT(infer_tensor_info, name, 8);
+AT(infer_tensor_info, name_len, 16);
+AT(infer_tensor_info, shape, 24);
+AT(infer_tensor_info, dims, 56);
+AT(infer_tensor_info, part, 60);
+AT(infer_tensor_info, offset, 64);
+AT(infer_tensor_info, data, 72);
+AT(infer_tensor_info, data_len, 80);
+SIZE(infer_tensor_info, 88);
+
+AT(infer_value, size, 0);
+AT(infer_value, kind, 4);
+AT(infer_value, item_kind, 8);
+AT(infer_value, width, 12);
+AT(infer_value, count, 16);
+AT(infer_value, u, 24);
+AT(infer_value, i, 32);
+AT(infer_value, f, 40);
+AT(infer_value, data, 48);
+SIZE(infer_value, 56);
+
+AT(infer_tokenizer_info, size, 0);
+AT(infer_tokenizer_info, kind, 4);
+AT(infer_tokenizer_info, vocab_size, 8);
+AT(infer_tokenizer_info, bos, 12);
+AT(infer_tokenizer_info, eos, 16);
+AT(infer_tokenizer_info, eot, 20);
+AT(infer_tokenizer_info, unk, 24);
+AT(infer_tokenizer_info, sep, 28);
+AT(infer_tokenizer_info, pad, 32);
+AT(infer_tokenizer_info, mask, 36);
+AT(infer_tokenizer_info, add_bos, 40);
+AT(infer_tokenizer_info, add_eos, 44);
+AT(infer_tokenizer_info, reserved, 48);
+SIZE(infer_tokenizer_info, 52);
+
+AT(infer_detokenizer, size, 0);
+AT(infer_detokenizer, flags, 4);
+AT(infer_detokenizer, pending_len, 8);
+AT(infer_detokenizer, started, 12);
+AT(infer_detokenizer, pending, 16);
+SIZE(infer_detokenizer, 32);
+
+AT(infer_token_info, size, 0);
+AT(infer_token_info, kind, 4);
+AT(infer_token_info, score, 8);
+AT(infer_token_info, ends_turn, 12);
+AT(infer_token_info, piece, 16);
+AT(infer_token_info, piece_len, 24);
+AT(infer_token_info, bytes, 32);
+AT(infer_token_info, bytes_len, 40);
+SIZE(infer_token_info, 48);
+
+AT(infer_render_options, size, 0);
+AT(infer_render_options, reserved, 4);
+AT(infer_render_options, now, 8);
+AT(infer_render_options, max_output, 16);
+AT(infer_render_options, max_steps, 24);
+AT(infer_render_options, max_memory, 32);
+AT(infer_render_options, cancel, 40);
+SIZE(infer_render_options, 48);
+
+AT(infer_model_info, size, 0);
+AT(infer_model_info, vocab_size, 4);
+AT(infer_model_info, n_layer, 8);
+AT(infer_model_info, n_embd, 12);
+AT(infer_model_info, n_head, 16);
+AT(infer_model_info, n_head_kv, 20);
+AT(infer_model_info, head_dim, 24);
+AT(infer_model_info, n_ctx_train, 28);
+AT(infer_model_info, window, 32);
+AT(infer_model_info, reserved, 36);
+AT(infer_model_info, n_params, 40);
+AT(infer_model_info, weight_bytes, 48);
+AT(infer_model_info, architecture, 56);
+AT(infer_model_info, name, 88);
+AT(infer_model_info, tokenizer_problem, 216);
+AT(infer_model_info, template_problem, 472);
+SIZE(infer_model_info, 728);
+
+AT(infer_session_options, size, 0);
+AT(infer_session_options, n_ctx, 4);
+AT(infer_session_options, kv_type, 8);
+AT(infer_session_options, reserved, 12);
+SIZE(infer_session_options, 16);
+
+AT(infer_session_info, size, 0);
+AT(infer_session_info, n_ctx, 4);
+AT(infer_session_info, length, 8);
+AT(infer_session_info, computed, 16);
+AT(infer_session_info, kv_bytes, 24);
+AT(infer_session_info, logits_rows, 32);
+SIZE(infer_session_info, 40);
+
+AT(infer_step_item, size, 0);
+AT(infer_step_item, status, 4);
+AT(infer_step_item, session, 8);
+AT(infer_step_item, max_elements, 16);
+AT(infer_step_item, mask, 24);
+AT(infer_step_item, logits, 32);
+AT(infer_step_item, reserved, 36);
+AT(infer_step_item, done, 40);
+SIZE(infer_step_item, 48);
+
+AT(infer_bias, id, 0);
+AT(infer_bias, bias, 4);
+SIZE(infer_bias, 8);
+
+AT(infer_sampling, size, 0);
+AT(infer_sampling, top_k, 4);
+AT(infer_sampling, temperature, 8);
+AT(infer_sampling, top_p, 12);
+AT(infer_sampling, min_p, 16);
+AT(infer_sampling, typical_p, 20);
+AT(infer_sampling, repetition_penalty, 24);
+AT(infer_sampling, presence_penalty, 28);
+AT(infer_sampling, frequency_penalty, 32);
+AT(infer_sampling, penalty_last_n, 36);
+AT(infer_sampling, seed, 40);
+AT(infer_sampling, bias, 48);
+AT(infer_sampling, bias_count, 56);
+AT(infer_sampling, callback, 64);
+AT(infer_sampling, callback_user, 72);
+AT(infer_sampling, top_logprobs, 80);
+AT(infer_sampling, logprobs, 84);
+SIZE(infer_sampling, 88);
+
+AT(infer_logprob, id, 0);
+AT(infer_logprob, logprob, 4);
+SIZE(infer_logprob, 8);
+
+AT(infer_sample_result, size, 0);
+AT(infer_sample_result, id, 4);
+AT(infer_sample_result, logprob, 8);
+AT(infer_sample_result, top_count, 12);
+AT(infer_sample_result, top, 16);
+SIZE(infer_sample_result, 24);
+
+AT(infer_event, size, 0);
+AT(infer_event, kind, 4);
+AT(infer_event, id, 8);
+AT(infer_event, finish_reason, 12);
+AT(infer_event, text, 16);
+AT(infer_event, text_len, 24);
+AT(infer_event, done, 32);
+AT(infer_event, total, 40);
+AT(infer_event, logprob, 48);
+AT(infer_event, top_count, 52);
+AT(infer_event, top, 56);
+SIZE(infer_event, 64);
+
+AT(infer_generate_options, size, 0);
+AT(infer_generate_options, flags, 4);
+AT(infer_generate_options, max_tokens, 8);
+SIZE(infer_generate_options, 16);
+#endif
+
+typedef int abi_not_empty; /* a translation unit needs a declaration */

@@ -1,0 +1,182 @@
+/* Engines and models. */
+#include "api/api.h"
+#include "engine/engine.h"
+#include "kernels/cpu.h"
+
+#include <string.h>
+
+static infer_status create_engine(const infer_engine_options *options, infer_engine **out, infer_error *err)
+{
+    infer_engine_options o;
+    infer_allocator a;
+    infer_status st = api_not_null(out, "out", err);
+    if (st == INFER_OK)
+        st = API_IN(options, &o, infer_engine_options, err);
+    if (st != INFER_OK)
+        return st;
+    if (o.reserved)
+        return err_at(err, INFER_ERROR_ARGUMENT, "reserved", 8, ERR_NO_OFFSET, "must be 0");
+    if (o.log_level < 0 || o.log_level > INFER_LOG_DEBUG)
+        return err_at(err, INFER_ERROR_ARGUMENT, "log_level", 9, ERR_NO_OFFSET, "unknown log level");
+    if (o.allocator) {
+        st = API_IN(o.allocator, &a, infer_allocator, err);
+        if (st != INFER_OK)
+            return st;
+        if (!a.alloc || !a.free)
+            return err_at(err, INFER_ERROR_ARGUMENT, "allocator", 9, ERR_NO_OFFSET, "alloc and free are both required");
+        o.allocator = &a;
+    }
+    return engine_create(&o, out, err);
+}
+
+infer_status infer_engine_create(const infer_engine_options *options, infer_engine **out, infer_error *err)
+{
+    infer_error e;
+    return api_done(err, &e, create_engine(options, out, &e));
+}
+
+infer_engine *infer_engine_ref(infer_engine *engine)
+{
+    return engine ? engine_ref(engine) : NULL;
+}
+
+void infer_engine_release(infer_engine *engine)
+{
+    engine_release(engine);
+}
+
+static infer_status engine_info(infer_engine *engine, infer_engine_info *out, infer_error *err)
+{
+    infer_status st = api_not_null(engine, "engine", err);
+    if (st == INFER_OK)
+        st = API_CHECK_OUT(out, infer_engine_info, err);
+    if (st != INFER_OK)
+        return st;
+    infer_engine_info info = {.cpu = cpu_device_level(engine->dev), .numerics = engine->numerics,
+                              .threads = engine->threads, .kv_bytes = kv_pool_bytes(engine->kv),
+                              .kv_budget = engine->kv_budget};
+    API_PUT_OUT(out, &info);
+    return INFER_OK;
+}
+
+infer_status infer_engine_get_info(infer_engine *engine, infer_engine_info *out, infer_error *err)
+{
+    infer_error e;
+    return api_done(err, &e, engine_info(engine, out, &e));
+}
+
+const char *infer_cpu_name(int32_t cpu)
+{
+    return cpu_level_name(cpu);
+}
+
+int32_t infer_cpu_from_name(const char *name, uint64_t name_len)
+{
+    uint64_t len;
+    return api_text(name, name_len, &len, "name", NULL) == INFER_OK ? cpu_level_from_name(name, (size_t)len) : -1;
+}
+
+static infer_status open_model(infer_engine *engine, const infer_source *source, const infer_open_options *options,
+                               infer_model **out, infer_error *err)
+{
+    infer_source s;
+    infer_open_options o;
+    infer_status st = api_not_null(out, "out", err);
+    if (st == INFER_OK)
+        st = api_open_args(source, options, &s, &o, err);
+    if (st != INFER_OK)
+        return st;
+    infer_engine_options defaults = {.size = (uint32_t)sizeof defaults};
+    infer_engine *own = NULL;
+    if (!engine) {
+        st = engine_create(&defaults, &own, err);
+        if (st != INFER_OK)
+            return st;
+    }
+    st = model_open(engine ? engine : own, &s, &o, out, err);
+    engine_release(own); /* the model holds it */
+    return st;
+}
+
+infer_status infer_model_open(infer_engine *engine, const infer_source *source, const infer_open_options *options,
+                              infer_model **out, infer_error *err)
+{
+    infer_error e;
+    return api_done(err, &e, open_model(engine, source, options, out, &e));
+}
+
+infer_status infer_model_open_path(infer_engine *engine, const char *path, infer_model **out, infer_error *err)
+{
+    infer_source source;
+    infer_source_path(&source, path, INFER_ZSTR);
+    return infer_model_open(engine, &source, NULL, out, err);
+}
+
+infer_model *infer_model_ref(infer_model *model)
+{
+    return model ? model_ref(model) : NULL;
+}
+
+void infer_model_release(infer_model *model)
+{
+    model_release(model);
+}
+
+infer_tokenizer *infer_model_tokenizer(const infer_model *model)
+{
+    return model ? model->tokenizer : NULL;
+}
+
+infer_template *infer_model_template(const infer_model *model)
+{
+    return model ? model->tmpl : NULL;
+}
+
+infer_file *infer_model_file(const infer_model *model)
+{
+    return model ? model->file : NULL;
+}
+
+infer_engine *infer_model_engine(const infer_model *model)
+{
+    return model ? model->engine : NULL;
+}
+
+static void copy_string(char *dst, size_t cap, const char *src, size_t len)
+{
+    len = len < cap ? len : cap - 1;
+    if (len)
+        memcpy(dst, src, len);
+    dst[len] = 0;
+}
+
+static infer_status model_info(const infer_model *m, infer_model_info *out, infer_error *err)
+{
+    infer_status st = api_not_null(m, "model", err);
+    if (st == INFER_OK)
+        st = API_CHECK_OUT(out, infer_model_info, err);
+    if (st != INFER_OK)
+        return st;
+    const struct hparams *h = &m->net->h;
+    infer_model_info i = {.vocab_size = h->n_logits, .n_layer = h->n_layer, .n_embd = h->n_embd, .n_head = h->n_head,
+                          .n_head_kv = h->n_head_kv, .head_dim = h->head_dim, .n_ctx_train = h->n_ctx_train,
+                          .window = h->window};
+    for (uint64_t t = 0; t < m->file->n_tensors; t++) {
+        i.n_params += m->file->tensors[t].n;
+        i.weight_bytes += m->file->tensors[t].bytes;
+    }
+    struct file_str name;
+    if (file_get_string_or(m->file, "general.name", "", &name, NULL) == INFER_OK)
+        copy_string(i.name, sizeof i.name, name.data, (size_t)name.len);
+    copy_string(i.architecture, sizeof i.architecture, m->net->arch->name, strlen(m->net->arch->name));
+    copy_string(i.tokenizer_problem, sizeof i.tokenizer_problem, m->tokenizer_problem, strlen(m->tokenizer_problem));
+    copy_string(i.template_problem, sizeof i.template_problem, m->template_problem, strlen(m->template_problem));
+    API_PUT_OUT(out, &i);
+    return INFER_OK;
+}
+
+infer_status infer_model_get_info(const infer_model *model, infer_model_info *out, infer_error *err)
+{
+    infer_error e;
+    return api_done(err, &e, model_info(model, out, &e));
+}

@@ -1,0 +1,330 @@
+/* Sessions, steps and sampling. */
+#include "api/api.h"
+#include "engine/engine.h"
+
+#include <string.h>
+
+static infer_status create_session(infer_model *model, const infer_session_options *options, infer_session **out,
+                                   infer_error *err)
+{
+    infer_session_options o;
+    infer_status st = api_not_null(model, "model", err);
+    if (st == INFER_OK)
+        st = api_not_null(out, "out", err);
+    if (st == INFER_OK)
+        st = API_IN(options, &o, infer_session_options, err);
+    if (st == INFER_OK && o.reserved)
+        st = err_at(err, INFER_ERROR_ARGUMENT, "reserved", 8, ERR_NO_OFFSET, "must be 0");
+    return st == INFER_OK ? session_create(model, &o, out, err) : st;
+}
+
+infer_status infer_session_create(infer_model *model, const infer_session_options *options, infer_session **out,
+                                  infer_error *err)
+{
+    infer_error e;
+    return api_done(err, &e, create_session(model, options, out, &e));
+}
+
+infer_session *infer_session_ref(infer_session *session)
+{
+    if (session)
+        ref_get(&session->ref);
+    return session;
+}
+
+void infer_session_release(infer_session *session)
+{
+    session_release(session);
+}
+
+infer_model *infer_session_model(const infer_session *session)
+{
+    return session ? session->model : NULL;
+}
+
+static infer_status append_ids(infer_session *s, const int32_t *ids, uint64_t count, infer_error *err)
+{
+    infer_status st = api_not_null(s, "session", err);
+    if (st == INFER_OK && count)
+        st = api_not_null(ids, "ids", err);
+    return st == INFER_OK ? session_append(s, ids, count, err) : st;
+}
+
+infer_status infer_session_append(infer_session *session, const int32_t *ids, uint64_t count, infer_error *err)
+{
+    infer_error e;
+    return api_done(err, &e, append_ids(session, ids, count, &e));
+}
+
+static infer_status append_text(infer_session *s, const char *text, uint64_t text_len, uint32_t flags, infer_error *err)
+{
+    uint64_t len;
+    infer_status st = api_not_null(s, "session", err);
+    if (st == INFER_OK)
+        st = api_text(text, text_len, &len, "text", err);
+    if (st != INFER_OK)
+        return st;
+    if (flags & ~(uint32_t)(INFER_ADD_SPECIAL | INFER_PARSE_SPECIAL))
+        return err_at(err, INFER_ERROR_ARGUMENT, "flags", 5, ERR_NO_OFFSET, "unknown flags");
+    if (!s->model->tokenizer)
+        return err_set(err, INFER_ERROR_STATE, "the model has no tokenizer: %s", s->model->tokenizer_problem);
+    struct token_ids ids;
+    token_ids_init(&ids, &s->model->engine->env->alloc);
+    st = tokenizer_encode(s->model->tokenizer, text, len, flags, &ids, err);
+    if (st == INFER_OK)
+        st = session_append(s, ids.data, ids.len, err);
+    token_ids_free(&ids);
+    return st;
+}
+
+infer_status infer_session_append_text(infer_session *session, const char *text, uint64_t text_len, uint32_t flags,
+                                       infer_error *err)
+{
+    infer_error e;
+    return api_done(err, &e, append_text(session, text, text_len, flags, &e));
+}
+
+static infer_status append_rows(infer_session *s, const float *rows, const uint64_t *keys, uint64_t count,
+                                infer_error *err)
+{
+    infer_status st = api_not_null(s, "session", err);
+    if (st == INFER_OK && count)
+        st = api_not_null(rows, "rows", err);
+    if (st == INFER_OK && count)
+        st = api_not_null(keys, "keys", err);
+    return st == INFER_OK ? session_append_rows(s, rows, keys, count, err) : st;
+}
+
+infer_status infer_session_append_rows(infer_session *session, const float *rows, const uint64_t *keys, uint64_t count,
+                                       infer_error *err)
+{
+    infer_error e;
+    return api_done(err, &e, append_rows(session, rows, keys, count, &e));
+}
+
+static infer_status session_info(const infer_session *s, infer_session_info *out, infer_error *err)
+{
+    infer_status st = api_not_null(s, "session", err);
+    if (st == INFER_OK)
+        st = API_CHECK_OUT(out, infer_session_info, err);
+    if (st != INFER_OK)
+        return st;
+    infer_session_info i = {.n_ctx = s->n_ctx, .length = s->length, .computed = s->computed,
+                            .kv_bytes = session_kv_bytes(s), .logits_rows = s->n_logits_rows};
+    API_PUT_OUT(out, &i);
+    return INFER_OK;
+}
+
+infer_status infer_session_get_info(const infer_session *session, infer_session_info *out, infer_error *err)
+{
+    infer_error e;
+    return api_done(err, &e, session_info(session, out, &e));
+}
+
+static infer_status session_tokens(const infer_session *s, uint64_t first, uint64_t count, int32_t *ids, infer_error *err)
+{
+    infer_status st = api_not_null(s, "session", err);
+    if (st == INFER_OK && count)
+        st = api_not_null(ids, "ids", err);
+    if (st != INFER_OK)
+        return st;
+    if (first > s->length || count > s->length - first)
+        return err_at(err, INFER_ERROR_ARGUMENT, "first", 5, ERR_NO_OFFSET, "the session has %llu elements",
+                      (unsigned long long)s->length);
+    for (uint64_t i = 0; i < count; i++)
+        ids[i] = s->elements[first + i].id;
+    return INFER_OK;
+}
+
+infer_status infer_session_tokens(const infer_session *session, uint64_t first, uint64_t count, int32_t *ids,
+                                  infer_error *err)
+{
+    infer_error e;
+    return api_done(err, &e, session_tokens(session, first, count, ids, &e));
+}
+
+infer_status infer_session_truncate(infer_session *session, uint64_t length, uint64_t *rerun, infer_error *err)
+{
+    infer_error e;
+    infer_status st = api_not_null(session, "session", &e);
+    return api_done(err, &e, st == INFER_OK ? session_truncate(session, length, rerun, &e) : st);
+}
+
+infer_status infer_session_fork(infer_session *session, infer_session **out, infer_error *err)
+{
+    infer_error e;
+    infer_status st = api_not_null(session, "session", &e);
+    if (st == INFER_OK)
+        st = api_not_null(out, "out", &e);
+    return api_done(err, &e, st == INFER_OK ? session_fork(session, out, &e) : st);
+}
+
+static infer_status logits_row(const infer_session *s, uint64_t row, const float **logits, uint64_t *position,
+                               infer_error *err)
+{
+    infer_status st = api_not_null(s, "session", err);
+    if (st == INFER_OK)
+        st = api_not_null(logits, "logits", err);
+    if (st != INFER_OK)
+        return st;
+    if (!s->n_logits_rows)
+        return err_set(err, INFER_ERROR_STATE, "the session has no logits: step it first");
+    if (row >= s->n_logits_rows)
+        return err_at(err, INFER_ERROR_ARGUMENT, "row", 3, ERR_NO_OFFSET, "the last step gave %llu rows",
+                      (unsigned long long)s->n_logits_rows);
+    *logits = s->logits + row * s->model->net->h.n_logits;
+    if (position)
+        *position = s->logits_pos[row];
+    return INFER_OK;
+}
+
+infer_status infer_session_logits(const infer_session *session, uint64_t row, const float **logits, uint64_t *position,
+                                  infer_error *err)
+{
+    infer_error e;
+    return api_done(err, &e, logits_row(session, row, logits, position, &e));
+}
+
+/* The items of a call may have another size than ours: `stride` apart. */
+static infer_step_item *item_at(infer_step_item *items, uint64_t stride, uint64_t i)
+{
+    return (infer_step_item *)(void *)((char *)items + stride * i);
+}
+
+static infer_status check_item(const infer_step_item *it, const infer_model *model, infer_error *err)
+{
+    infer_status st = api_not_null(it->session, "session", err);
+    if (st != INFER_OK)
+        return st;
+    if (it->session->model != model)
+        return err_at(err, INFER_ERROR_ARGUMENT, "session", 7, ERR_NO_OFFSET, "sessions of one step share one model");
+    if (it->logits < INFER_LOGITS_LAST || it->logits > INFER_LOGITS_MASK)
+        return err_at(err, INFER_ERROR_ARGUMENT, "logits", 6, ERR_NO_OFFSET, "unknown choice of logits");
+    if (it->logits == INFER_LOGITS_MASK && !it->mask && it->session->length != it->session->computed)
+        return err_at(err, INFER_ERROR_ARGUMENT, "mask", 4, ERR_NO_OFFSET, "is NULL");
+    if (it->reserved)
+        return err_at(err, INFER_ERROR_ARGUMENT, "reserved", 8, ERR_NO_OFFSET, "must be 0");
+    return INFER_OK;
+}
+
+/* No session twice: marks each, and takes the marks off again. */
+static infer_status check_distinct(const infer_step_item *items, uint64_t count, infer_error *err)
+{
+    uint64_t marked = 0;
+    infer_status st = INFER_OK;
+    for (; marked < count && st == INFER_OK; marked++) {
+        if (items[marked].session->in_step) {
+            st = err_at(err, INFER_ERROR_ARGUMENT, "session", 7, ERR_NO_OFFSET, "a session stands in the step twice");
+            break;
+        }
+        items[marked].session->in_step = true;
+    }
+    while (marked > 0)
+        items[--marked].session->in_step = false;
+    return st;
+}
+
+static infer_status read_items(infer_step_item *host, uint64_t count, infer_step_item *items, infer_error *err)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        const infer_step_item *h = item_at(host, host->size, i);
+        infer_status st = h->size == host->size ? API_IN(h, &items[i], infer_step_item, err)
+                                                : err_at(err, INFER_ERROR_ARGUMENT, "size", 4, ERR_NO_OFFSET,
+                                                         "the items of a step differ in size");
+        if (st == INFER_OK)
+            st = check_item(&items[i], items[0].session ? items[0].session->model : NULL, err);
+        if (st != INFER_OK)
+            return st;
+    }
+    return check_distinct(items, count, err);
+}
+
+static infer_status run_items(infer_step_item *host, uint64_t count, infer_step_item *items, infer_cancel *cancel,
+                              infer_error *err)
+{
+    infer_status st = read_items(host, count, items, err);
+    if (st != INFER_OK)
+        return st;
+    st = engine_step(items, count, cancel, err);
+    for (uint64_t i = 0; i < count; i++)
+        API_PUT_OUT(item_at(host, host->size, i), &items[i]);
+    return st;
+}
+
+static infer_status step(infer_step_item *host, uint64_t count, infer_cancel *cancel, infer_error *err)
+{
+    infer_step_item few[16], *items = few;
+    if (!count)
+        return INFER_OK;
+    infer_status st = api_not_null(host, "items", err);
+    if (st == INFER_OK)
+        st = API_CHECK_OUT(host, infer_step_item, err);
+    if (st == INFER_OK)
+        st = api_not_null(host->session, "session", err);
+    if (st != INFER_OK)
+        return st;
+    infer_model *model = model_ref(host->session->model); /* its allocator is used to the end */
+    const struct alloc *a = &model->engine->env->alloc;
+    if (count > sizeof few / sizeof *few)
+        items = count > SIZE_MAX / sizeof *items ? NULL : mem_array(a, (size_t)count, sizeof *items);
+    st = items ? run_items(host, count, items, cancel, err) : err_no_memory(err);
+    if (items != few)
+        mem_free(a, items);
+    model_release(model);
+    return st;
+}
+
+infer_status infer_step(infer_step_item *items, uint64_t count, infer_cancel *cancel, infer_error *err)
+{
+    infer_error e;
+    return api_done(err, &e, step(items, count, cancel, &e));
+}
+
+infer_status infer_sampling_default(infer_sampling *sampling, infer_error *err)
+{
+    infer_error e;
+    infer_sampling full;
+    infer_status st = API_CHECK_OUT(sampling, infer_sampling, &e);
+    if (st == INFER_OK) {
+        memset(&full, 0, sizeof full);
+        full.size = (uint32_t)sizeof full;
+        sampler_default(&full);
+        API_PUT_OUT(sampling, &full);
+    }
+    return api_done(err, &e, st);
+}
+
+static infer_status set_sampling(infer_session *s, const infer_sampling *sampling, infer_error *err)
+{
+    infer_sampling full;
+    infer_status st = api_not_null(s, "session", err);
+    if (st == INFER_OK)
+        st = API_IN(sampling, &full, infer_sampling, err);
+    return st == INFER_OK ? sampler_set(&s->sampler, &full, err) : st;
+}
+
+infer_status infer_session_set_sampling(infer_session *session, const infer_sampling *sampling, infer_error *err)
+{
+    infer_error e;
+    return api_done(err, &e, set_sampling(session, sampling, &e));
+}
+
+static infer_status sample(infer_session *s, infer_sample_result *out, infer_error *err)
+{
+    infer_status st = api_not_null(s, "session", err);
+    if (st == INFER_OK)
+        st = API_CHECK_OUT(out, infer_sample_result, err);
+    if (st != INFER_OK)
+        return st;
+    infer_sample_result r = {.size = (uint32_t)sizeof r};
+    st = session_sample(s, &r, err);
+    if (st == INFER_OK)
+        API_PUT_OUT(out, &r);
+    return st;
+}
+
+infer_status infer_session_sample(infer_session *session, infer_sample_result *out, infer_error *err)
+{
+    infer_error e;
+    return api_done(err, &e, sample(session, out, &e));
+}

@@ -1,0 +1,133 @@
+#include "engine/engine.h"
+
+#include <string.h>
+
+#include "base/os_file.h"
+#include "base/pool.h"
+
+static void *host_get(void *user, size_t size, size_t align)
+{
+    const infer_allocator *a = user;
+    return a->alloc(a->user, size, align);
+}
+
+static void host_put(void *user, void *block, size_t size, size_t align)
+{
+    const infer_allocator *a = user;
+    a->free(a->user, block, size, align);
+}
+
+/* An env with room behind it for the host's allocator struct, which its functions need. */
+struct host_env {
+    struct env env;
+    infer_allocator allocator;
+};
+
+static const struct env *env_of_options(const infer_engine_options *o)
+{
+    infer_allocator a = o->allocator ? *o->allocator : (infer_allocator){0};
+    struct alloc first = o->allocator ? (struct alloc){&a, host_get, host_put} : env_default.alloc;
+    struct host_env *h = mem_zalloc(&first, sizeof *h);
+    if (!h)
+        return NULL;
+    h->allocator = a;
+    h->env.alloc = o->allocator ? (struct alloc){&h->allocator, host_get, host_put} : env_default.alloc;
+    h->env.io = &os_io_default;
+    h->env.log = o->log;
+    h->env.log_user = o->log_user;
+    h->env.log_level = o->log_level ? o->log_level : INFER_LOG_WARNING;
+    ref_init(&h->env.ref);
+    return &h->env;
+}
+
+static infer_status engine_make(const struct env *env, struct device *dev, uint64_t kv_budget, infer_engine **out,
+                                infer_error *err)
+{
+    infer_engine *e = mem_zalloc(&env->alloc, sizeof *e);
+    struct batch_arrays *batch = mem_zalloc(&env->alloc, sizeof *batch);
+    if (!e || !batch || !os_mutex_init(&e->step_lock)) {
+        mem_free(&env->alloc, e);
+        mem_free(&env->alloc, batch);
+        return err_no_memory(err);
+    }
+    infer_status st = kv_pool_create(env, dev, kv_budget, &e->kv, err);
+    if (st != INFER_OK) {
+        os_mutex_destroy(&e->step_lock);
+        mem_free(&env->alloc, e);
+        mem_free(&env->alloc, batch);
+        return st;
+    }
+    ref_init(&e->ref);
+    e->env = env;
+    e->dev = dev;
+    e->batch = batch;
+    e->kv_budget = kv_budget;
+    e->threads = 1;
+    *out = e;
+    return INFER_OK;
+}
+
+infer_status engine_create_on(const struct env *env, struct device *dev, uint64_t kv_budget, infer_engine **out,
+                              infer_error *err)
+{
+    const struct env *own = env_create(env);
+    infer_status st = own ? engine_make(own, dev, kv_budget, out, err) : err_no_memory(err);
+    if (st != INFER_OK) {
+        dev->ops->destroy(dev);
+        env_release(own);
+    }
+    return st;
+}
+
+infer_status engine_create(const infer_engine_options *options, infer_engine **out, infer_error *err)
+{
+    struct cpu_device_options d = {options->cpu, options->numerics,
+                                   options->threads ? options->threads : pool_default_threads()};
+    if (options->threads > POOL_MAX_THREADS)
+        return err_at(err, INFER_ERROR_ARGUMENT, "threads", 7, ERR_NO_OFFSET, "at most %u threads", POOL_MAX_THREADS);
+    if (options->numerics != INFER_NUMERICS_EXACT && options->numerics != INFER_NUMERICS_PRECISE)
+        return err_at(err, INFER_ERROR_ARGUMENT, "numerics", 8, ERR_NO_OFFSET, "unknown numerics mode %d",
+                      (int)options->numerics);
+    const struct env *env = env_of_options(options);
+    if (!env)
+        return err_no_memory(err);
+    struct device *dev = NULL;
+    infer_status st = cpu_device_create(&env->alloc, &d, &dev, err);
+    if (st == INFER_OK) {
+        st = engine_make(env, dev, options->kv_budget, out, err);
+        if (st != INFER_OK)
+            dev->ops->destroy(dev);
+    }
+    if (st != INFER_OK) {
+        env_release(env);
+        return st;
+    }
+    (*out)->numerics = options->numerics;
+    (*out)->threads = d.threads;
+    return INFER_OK;
+}
+
+infer_engine *engine_ref(infer_engine *e)
+{
+    ref_get(&e->ref);
+    return e;
+}
+
+void engine_release(infer_engine *e)
+{
+    if (!e || !ref_put(&e->ref))
+        return;
+    const struct env *env = e->env;
+    workspace_free(&e->ws, e->dev);
+    kv_pool_destroy(e->kv);
+    e->dev->ops->destroy(e->dev);
+    os_mutex_destroy(&e->step_lock);
+    mem_free(&env->alloc, e->batch);
+    mem_free(&env->alloc, e);
+    env_release(env);
+}
+
+const struct env *engine_env(const infer_engine *e)
+{
+    return e ? e->env : &env_default;
+}

@@ -1,0 +1,123 @@
+/* Engines, models and sessions: the handles of the public header and what they own. */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include "base/env.h"
+#include "base/os_thread.h"
+#include "kv/kv_seq.h"
+#include "model/forward.h"
+#include "sampling/sampler.h"
+#include "text/template.h"
+#include "text/tokenizer.h"
+
+/* Most elements in one batch: bounds the workspace, and is how often long work looks at the clock of its caller. */
+#define ENGINE_BATCH_ROWS 256u
+
+/* Host arrays of a batch, [ENGINE_BATCH_ROWS] each. */
+struct batch_arrays {
+    uint32_t ids[ENGINE_BATCH_ROWS], positions[ENGINE_BATCH_ROWS], out_rows[ENGINE_BATCH_ROWS];
+    uint64_t lo[NET_KV_GROUPS][ENGINE_BATCH_ROWS], hi[ENGINE_BATCH_ROWS];
+    float *out[ENGINE_BATCH_ROWS];
+    struct batch_embedding embeddings[ENGINE_BATCH_ROWS];
+    struct dev_seq seqs[NET_KV_GROUPS][ENGINE_BATCH_ROWS];
+    uint32_t items[ENGINE_BATCH_ROWS]; /* the step item of each dev_seq */
+};
+
+struct infer_engine {
+    struct ref ref;
+    const struct env *env;
+    struct device *dev;
+    struct kv_pool *kv;
+    struct os_mutex step_lock; /* held while the device computes; guards ws, batch and dev */
+    struct workspace ws;
+    struct batch_arrays *batch;
+    int32_t numerics;
+    uint32_t threads;
+    uint64_t kv_budget;
+};
+
+infer_status engine_create(const infer_engine_options *options, infer_engine **out, infer_error *err);
+/* For tests: an engine on a given device, which it then owns (also when this fails). env is copied. */
+infer_status engine_create_on(const struct env *env, struct device *dev, uint64_t kv_budget, infer_engine **out,
+                              infer_error *err);
+infer_engine *engine_ref(infer_engine *e);
+void engine_release(infer_engine *e);
+const struct env *engine_env(const infer_engine *e); /* &env_default for NULL */
+
+struct infer_model {
+    struct ref ref;
+    infer_engine *engine;
+    struct infer_file *file;
+    struct net *net;
+    infer_tokenizer *tokenizer; /* or NULL */
+    infer_template *tmpl;
+    char tokenizer_problem[256], template_problem[256];
+};
+
+infer_status model_open(infer_engine *engine, const infer_source *source, const infer_open_options *options,
+                        infer_model **out, infer_error *err);
+infer_model *model_ref(infer_model *m);
+void model_release(infer_model *m);
+
+/* One element of a sequence: a token id, or (id -1) an embedding row. */
+struct element {
+    int32_t id;
+    uint32_t position; /* for rope or learned positions */
+    uint32_t row;      /* of an embedding row: its place in session->rows and keys */
+};
+
+struct generation {
+    bool active;
+    infer_generate_options options;
+    uint64_t produced;
+    bool finishing;        /* the reason is known; the next event is DONE */
+    int32_t finish_reason;
+    infer_detokenizer detok;
+};
+
+struct infer_session {
+    struct ref ref;
+    infer_model *model;
+    uint32_t n_ctx;
+    int32_t kv_type;
+    struct element *elements;
+    uint64_t length, cap; /* elements, computed and pending */
+    uint64_t computed;
+    float *rows;          /* [n_rows][n_embd] embedding rows */
+    uint64_t *keys;       /* [n_rows][2] */
+    uint32_t n_rows, rows_cap;
+    struct kv_seq kv[NET_KV_GROUPS];
+    /* logits of the last step */
+    float *logits;        /* [n_logits_rows][n_logits] */
+    uint64_t *logits_pos; /* [n_logits_rows] element index */
+    uint64_t n_logits_rows, logits_cap;
+    struct sampler sampler;
+    int32_t *history;     /* ids for the sampler and its callback; scratch */
+    uint64_t history_cap;
+    bool in_step;         /* while infer_step looks for a session given twice */
+    struct generation gen;
+    struct buf text;      /* of the last event */
+};
+
+infer_status session_create(infer_model *model, const infer_session_options *options, infer_session **out,
+                            infer_error *err);
+void session_release(infer_session *s);
+infer_status session_append(infer_session *s, const int32_t *ids, uint64_t count, infer_error *err);
+infer_status session_append_rows(infer_session *s, const float *rows, const uint64_t *keys, uint64_t count,
+                                 infer_error *err);
+infer_status session_truncate(infer_session *s, uint64_t length, uint64_t *rerun, infer_error *err);
+/* Makes the elements from `length` on pending again, and what else has to be computed for them; logits are gone. */
+void session_rewind(infer_session *s, uint64_t length);
+infer_status session_fork(infer_session *s, infer_session **out, infer_error *err);
+uint64_t session_kv_bytes(const infer_session *s);
+infer_status session_sample(infer_session *s, infer_sample_result *out, infer_error *err);
+/* Ids that the model understands: fewer than its logits when the matrix is padded. */
+uint32_t session_vocab(const infer_session *s);
+
+/* items: full-size structs of different sessions of one model (checked by the caller). */
+infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *cancel, infer_error *err);
+
+infer_status generate_begin(infer_session *s, const infer_generate_options *options, infer_error *err);
+infer_status generate_next(infer_session *s, infer_event *event, infer_cancel *cancel, infer_error *err);
+
+#endif

@@ -1,0 +1,110 @@
+/* Generation as a pull: each call does one bounded piece of work. */
+#include "engine/engine.h"
+
+infer_status generate_begin(infer_session *s, const infer_generate_options *options, infer_error *err)
+{
+    if (options->flags & ~(uint32_t)(INFER_IGNORE_EOS | INFER_SHOW_SPECIAL_TEXT))
+        return err_at(err, INFER_ERROR_ARGUMENT, "flags", 5, ERR_NO_OFFSET, "unknown flags");
+    if (s->length == 0)
+        return err_set(err, INFER_ERROR_STATE, "the session is empty: append a prompt first");
+    if (s->computed == s->length && !s->n_logits_rows) /* rolled back: the last element's logits are gone */
+        session_rewind(s, s->length - 1);
+    s->gen = (struct generation){.active = true, .options = *options};
+    s->gen.detok.size = (uint32_t)sizeof s->gen.detok;
+    s->gen.detok.flags = options->flags & INFER_SHOW_SPECIAL_TEXT ? INFER_SHOW_SPECIAL : 0;
+    return INFER_OK;
+}
+
+/* Text of one more token (or, with id -1, of what was held back) into s->text. */
+static infer_status decode(infer_session *s, infer_detokenizer *d, int32_t id, infer_event *event, infer_error *err)
+{
+    s->text.len = 0;
+    if (s->model->tokenizer) {
+        infer_status st = tokenizer_decode_next(s->model->tokenizer, d, id, &s->text, err);
+        if (st != INFER_OK)
+            return st;
+        if (!buf_ok(&s->text)) {
+            buf_free(&s->text);
+            buf_init(&s->text, &s->model->engine->env->alloc, 0);
+            return err_no_memory(err);
+        }
+    }
+    event->text = s->text.len ? s->text.data : "";
+    event->text_len = s->text.len;
+    return INFER_OK;
+}
+
+static infer_status done_event(infer_session *s, infer_event *event, infer_error *err)
+{
+    infer_detokenizer d = s->gen.detok;
+    infer_status st = decode(s, &d, -1, event, err);
+    if (st != INFER_OK)
+        return st;
+    event->kind = INFER_EVENT_DONE;
+    event->id = -1;
+    event->finish_reason = s->gen.finish_reason;
+    s->gen.active = false;
+    return INFER_OK;
+}
+
+/* Chooses, decodes and appends one token; on failure the session is as before. */
+static infer_status token_event(infer_session *s, infer_event *event, infer_error *err)
+{
+    struct generation *g = &s->gen;
+    infer_sample_result r = {.size = (uint32_t)sizeof r};
+    infer_detokenizer d = g->detok;
+    infer_status st = session_sample(s, &r, err);
+    if (st != INFER_OK)
+        return st;
+    bool ends = s->model->tokenizer && tokenizer_ends_turn(s->model->tokenizer, r.id);
+    bool stop = ends && !(g->options.flags & INFER_IGNORE_EOS);
+    if (!stop || (g->options.flags & INFER_SHOW_SPECIAL_TEXT))
+        st = decode(s, &d, r.id, event, err);
+    else {
+        event->text = "";
+        event->text_len = 0;
+    }
+    if (st == INFER_OK)
+        st = session_append(s, &r.id, 1, err);
+    if (st != INFER_OK)
+        return st;
+    g->detok = d;
+    g->produced++;
+    g->finishing = stop || g->produced == g->options.max_tokens;
+    g->finish_reason = stop ? INFER_FINISH_STOP : INFER_FINISH_LENGTH;
+    event->kind = INFER_EVENT_TOKEN;
+    event->id = r.id;
+    event->logprob = r.logprob;
+    event->top = r.top;
+    event->top_count = r.top_count;
+    return INFER_OK;
+}
+
+infer_status generate_next(infer_session *s, infer_event *event, infer_cancel *cancel, infer_error *err)
+{
+    struct generation *g = &s->gen;
+    *event = (infer_event){.size = (uint32_t)sizeof *event, .text = ""};
+    if (!g->active)
+        return err_set(err, INFER_ERROR_STATE, "no generation is in progress: begin one");
+    if (g->finishing)
+        return done_event(s, event, err);
+    uint64_t pending = s->length - s->computed;
+    if (pending) {
+        infer_step_item it = {.size = (uint32_t)sizeof it, .session = s, .max_elements = ENGINE_BATCH_ROWS};
+        infer_status st = engine_step(&it, 1, cancel, err);
+        if (st != INFER_OK)
+            return st;
+        if (pending > 1) {
+            event->kind = INFER_EVENT_PREFILL;
+            event->done = s->computed;
+            event->total = s->length;
+            return INFER_OK;
+        }
+    }
+    if (s->length == s->n_ctx) {
+        g->finishing = true;
+        g->finish_reason = INFER_FINISH_CONTEXT;
+        return done_event(s, event, err);
+    }
+    return token_event(s, event, err);
+}

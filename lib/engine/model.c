@@ -1,0 +1,92 @@
+#include "engine/engine.h"
+
+#include <string.h>
+
+#include "base/fpenv.h"
+
+/* Keeps the reason why a part of the file is not used. */
+static void keep_problem(char dst[256], const infer_error *e)
+{
+    size_t n = strlen(e->text);
+    n = n < 255 ? n : 255;
+    memcpy(dst, e->text, n);
+    dst[n] = 0;
+}
+
+/* Memory and cancellation fail the model; anything else only means that it has no tokenizer of a known kind. */
+static bool fatal(infer_status st)
+{
+    return st == INFER_ERROR_NO_MEMORY || st == INFER_ERROR_CANCELLED;
+}
+
+static infer_status open_text(infer_model *m, infer_error *err)
+{
+    infer_error e = {0};
+    infer_status st = tokenizer_create(m->engine->env, m->file, &m->tokenizer, &e);
+    if (st != INFER_OK) {
+        keep_problem(m->tokenizer_problem, &e);
+        if (fatal(st)) {
+            if (err)
+                *err = e;
+            return st;
+        }
+    }
+    st = template_create_from_file(m->engine->env, m->file, &m->tmpl, &e);
+    if (st != INFER_OK && !fatal(st)) {
+        keep_problem(m->template_problem, &e);
+        st = template_create_chatml(m->engine->env, &m->tmpl, &e);
+    }
+    if (st != INFER_OK && err)
+        *err = e;
+    return st;
+}
+
+static infer_status open_net(infer_model *m, const infer_cancel *cancel, infer_error *err)
+{
+    os_mutex_lock(&m->engine->step_lock); /* the device is used by one thread at a time */
+    struct fpenv fp = fpenv_enter();
+    infer_status st = net_open(m->engine->env, m->engine->dev, m->file, cancel, &m->net, err);
+    fpenv_leave(fp);
+    os_mutex_unlock(&m->engine->step_lock);
+    return st;
+}
+
+infer_status model_open(infer_engine *engine, const infer_source *source, const infer_open_options *options,
+                        infer_model **out, infer_error *err)
+{
+    infer_model *m = mem_zalloc(&engine->env->alloc, sizeof *m);
+    if (!m)
+        return err_no_memory(err);
+    ref_init(&m->ref);
+    m->engine = engine_ref(engine);
+    infer_status st = file_open(engine->env, source, options->map, options->cancel, &m->file, err);
+    if (st == INFER_OK)
+        st = open_net(m, options->cancel, err);
+    if (st == INFER_OK)
+        st = open_text(m, err);
+    if (st != INFER_OK) {
+        model_release(m);
+        return st;
+    }
+    *out = m;
+    return INFER_OK;
+}
+
+infer_model *model_ref(infer_model *m)
+{
+    ref_get(&m->ref);
+    return m;
+}
+
+void model_release(infer_model *m)
+{
+    if (!m || !ref_put(&m->ref))
+        return;
+    infer_engine *engine = m->engine;
+    tokenizer_release(m->tokenizer);
+    template_release(m->tmpl);
+    net_close(m->net);
+    file_release(m->file);
+    mem_free(&engine->env->alloc, m);
+    engine_release(engine);
+}

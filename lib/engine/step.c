@@ -1,0 +1,231 @@
+/* A step: cuts the pending elements of many sessions into batches and runs each through the model. What a batch computes is committed
+ * only when the whole batch succeeded. */
+#include "engine/engine.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/fpenv.h"
+
+/* One item's part of the batch that is being put together. */
+struct part {
+    infer_session *s;
+    uint64_t from, n;  /* elements */
+    uint64_t n_wanted; /* of them with logits */
+};
+
+static uint64_t item_goal(const infer_step_item *it)
+{
+    uint64_t pending = it->session->length - it->session->computed;
+    /* done counts what earlier batches of this step computed */
+    uint64_t left = it->max_elements ? it->max_elements - it->done : UINT64_MAX;
+    return pending < left ? pending : left;
+}
+
+static bool wants_logits(const infer_step_item *it, uint64_t element)
+{
+    switch (it->logits) {
+    case INFER_LOGITS_NONE: return false;
+    case INFER_LOGITS_ALL: return true;
+    case INFER_LOGITS_MASK: return it->mask[element - (it->session->computed - it->done)] != 0;
+    default: return element + 1 == it->session->length;
+    }
+}
+
+/* Memory for the logits of `count` more rows. */
+static infer_status reserve_logits(infer_session *s, uint64_t count, infer_error *err)
+{
+    const struct alloc *a = &s->model->engine->env->alloc;
+    uint64_t need = s->n_logits_rows + count, width = s->model->net->h.n_logits, bytes;
+    if (need <= s->logits_cap)
+        return INFER_OK;
+    need = need < s->logits_cap * 2 ? s->logits_cap * 2 : need;
+    if (!checked_mul(need, width * 4, &bytes) || bytes > SIZE_MAX)
+        return err_no_memory(err);
+    float *logits = mem_grow(a, s->logits, (size_t)bytes);
+    if (!logits)
+        return err_no_memory(err);
+    s->logits = logits;
+    uint64_t *pos = mem_grow(a, s->logits_pos, (size_t)need * sizeof *pos);
+    if (!pos)
+        return err_no_memory(err);
+    s->logits_pos = pos;
+    s->logits_cap = need;
+    return INFER_OK;
+}
+
+/* Adds one element to the batch as row r. */
+static void add_row(struct batch *b, struct batch_arrays *ba, const infer_session *s, uint64_t element)
+{
+    const struct element *e = &s->elements[element];
+    const struct net *net = s->model->net;
+    uint32_t r = b->n_row++;
+    ba->ids[r] = e->id < 0 ? 0 : (uint32_t)e->id;
+    ba->positions[r] = e->position;
+    ba->lo[0][r] = 0;
+    ba->lo[1][r] = net->h.window && element + 1 > net->h.window ? element + 1 - net->h.window : 0;
+    ba->hi[r] = element + 1;
+    if (e->id < 0)
+        ba->embeddings[b->n_embeddings++] =
+            (struct batch_embedding){r, s->rows + (size_t)e->row * net->h.n_embd};
+}
+
+/* Adds as much of an item as fits. Only memory is reserved: on failure the session is as it was. */
+static infer_status add_item(struct batch *b, struct batch_arrays *ba, const infer_step_item *it, uint32_t index,
+                             struct part *part, infer_error *err)
+{
+    infer_session *s = it->session;
+    infer_engine *engine = s->model->engine;
+    uint64_t n = item_goal(it), room = ENGINE_BATCH_ROWS - b->n_row;
+    n = n < room ? n : room;
+    *part = (struct part){s, s->computed, n, 0};
+    for (uint64_t i = 0; i < n; i++)
+        part->n_wanted += wants_logits(it, s->computed + i);
+    infer_status st = reserve_logits(s, part->n_wanted, err);
+    for (uint32_t g = 0; g < NET_KV_GROUPS && st == INFER_OK; g++)
+        st = kv_seq_reserve(&s->kv[g], engine->kv, engine->env, engine->dev, s->computed, s->computed + n, err);
+    if (st != INFER_OK)
+        return st;
+    uint64_t out = s->n_logits_rows;
+    for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
+        ba->seqs[g][b->n_seq] = (struct dev_seq){b->n_row, (uint32_t)n, s->computed, s->kv[g].refs};
+    ba->items[b->n_seq++] = index;
+    for (uint64_t i = 0; i < n; i++) {
+        if (wants_logits(it, s->computed + i)) {
+            ba->out_rows[b->n_out] = b->n_row;
+            ba->out[b->n_out++] = s->logits + out * s->model->net->h.n_logits;
+            s->logits_pos[out++] = s->computed + i;
+        }
+        add_row(b, ba, s, s->computed + i);
+    }
+    return INFER_OK;
+}
+
+static bool row_finite(const float *x, uint64_t n)
+{
+    uint32_t bad = 0, bits;
+    for (uint64_t i = 0; i < n; i++) {
+        memcpy(&bits, x + i, 4);
+        bad |= (bits & 0x7F800000u) == 0x7F800000u;
+    }
+    return !bad;
+}
+
+/* After a batch succeeded: takes over one item's part of it. */
+static infer_status commit(infer_step_item *it, const struct part *part, infer_error *err)
+{
+    infer_session *s = part->s;
+    uint64_t width = s->model->net->h.n_logits;
+    for (uint64_t r = 0; r < part->n_wanted; r++)
+        if (!row_finite(s->logits + (s->n_logits_rows + r) * width, width))
+            return err_set(err, INFER_ERROR_NONFINITE, "the logits of element %llu are not finite",
+                           (unsigned long long)s->logits_pos[s->n_logits_rows + r]);
+    s->n_logits_rows += part->n_wanted;
+    s->computed += part->n;
+    it->done += part->n;
+    for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
+        kv_seq_drop(&s->kv[g], s->model->engine->kv, s->computed);
+    return INFER_OK;
+}
+
+/* The first failure of the step is the one that the call returns. */
+struct outcome {
+    infer_status status;
+    infer_error *err;
+};
+
+static void item_failed(struct outcome *o, infer_step_item *it, infer_status st, const infer_error *e)
+{
+    it->status = st;
+    if (o->status == INFER_OK) {
+        o->status = st;
+        if (o->err)
+            *o->err = *e;
+    }
+}
+
+/* Puts a batch together from items that still have work, from item `first` on, one KV type at a time. */
+static void fill_batch(struct batch *b, struct batch_arrays *ba, struct part *parts, infer_step_item *items,
+                       uint64_t count, struct outcome *o)
+{
+    infer_error e = {0};
+    for (uint64_t i = 0; i < count && b->n_row < ENGINE_BATCH_ROWS; i++) {
+        if (items[i].status != INFER_OK || !item_goal(&items[i]))
+            continue;
+        if (b->n_seq && items[i].session->kv_type != b->kv_type)
+            continue;
+        b->kv_type = items[i].session->kv_type;
+        infer_status st = add_item(b, ba, &items[i], (uint32_t)i, &parts[b->n_seq], &e);
+        if (st != INFER_OK)
+            item_failed(o, &items[i], st, &e);
+    }
+}
+
+static void run_batch(infer_engine *engine, const struct net *net, struct batch *b, const struct part *parts,
+                      infer_step_item *items, const infer_cancel *cancel, struct outcome *o)
+{
+    infer_error e = {0};
+    infer_status st = workspace_fit(&engine->ws, net, b->n_row, &e);
+    if (st == INFER_OK)
+        st = forward(net, &engine->ws, b, cancel, &e);
+    for (uint32_t i = 0; i < b->n_seq; i++) {
+        infer_step_item *it = &items[engine->batch->items[i]];
+        infer_status one = st == INFER_OK ? commit(it, &parts[i], &e) : st;
+        if (one != INFER_OK)
+            item_failed(o, it, one, &e);
+    }
+}
+
+/* The lock is held. */
+static void step_all(infer_engine *engine, const struct net *net, infer_step_item *items, uint64_t count,
+                     const infer_cancel *cancel, struct outcome *o)
+{
+    struct batch_arrays *ba = engine->batch;
+    struct part parts[ENGINE_BATCH_ROWS];
+    for (;;) {
+        struct batch b = {.ids = ba->ids, .positions = ba->positions, .embeddings = ba->embeddings, .hi = ba->hi,
+                          .lo = {ba->lo[0], ba->lo[1]}, .seqs = {ba->seqs[0], ba->seqs[1]}, .out_rows = ba->out_rows,
+                          .out = ba->out};
+        if (cancel_is_set(cancel)) {
+            infer_error e = {0};
+            infer_status st = err_set(&e, INFER_ERROR_CANCELLED, "cancelled");
+            for (uint64_t i = 0; i < count; i++)
+                if (items[i].status == INFER_OK && item_goal(&items[i]))
+                    item_failed(o, &items[i], st, &e);
+            return;
+        }
+        fill_batch(&b, ba, parts, items, count, o);
+        if (!b.n_seq)
+            return;
+        run_batch(engine, net, &b, parts, items, cancel, o);
+    }
+}
+
+infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *cancel, infer_error *err)
+{
+    struct outcome o = {INFER_OK, err};
+    infer_error e = {0};
+    if (!count)
+        return INFER_OK;
+    infer_model *model = items[0].session->model;
+    infer_engine *engine = model->engine;
+    for (uint64_t i = 0; i < count; i++) {
+        items[i].done = 0;
+        items[i].status = INFER_OK;
+    }
+    infer_status st = file_check(model->file, &e);
+    if (st != INFER_OK) {
+        for (uint64_t i = 0; i < count; i++)
+            item_failed(&o, &items[i], st, &e);
+        return o.status;
+    }
+    for (uint64_t i = 0; i < count; i++)
+        if (item_goal(&items[i])) /* a session with nothing to do keeps its logits */
+            items[i].session->n_logits_rows = 0;
+    os_mutex_lock(&engine->step_lock);
+    struct fpenv fp = fpenv_enter();
+    step_all(engine, model->net, items, count, cancel, &o);
+    fpenv_leave(fp);
+    os_mutex_unlock(&engine->step_lock);
+    return o.status;
+}

@@ -1,0 +1,155 @@
+#include "kv/kv_page.h"
+
+#include "base/checked.h"
+#include "base/os_thread.h"
+
+#define SLAB_BYTES ((uint64_t)1 << 21) /* a slab holds as many pages as fit, at least one */
+#define SLAB_MAX_PAGES 64u
+
+struct kv_slab {
+    struct kv_slab *prev, *next; /* all slabs of the pool */
+    struct dev_buffer *buf;
+    uint64_t page_bytes, bytes;
+    struct kv_page *free;
+    uint32_t n_pages, n_free;
+    struct kv_page pages[];
+};
+
+struct kv_pool {
+    const struct env *env;
+    struct device *dev;
+    struct os_mutex lock;
+    struct kv_slab *slabs;
+    uint64_t budget, used; /* bytes of slabs */
+};
+
+infer_status kv_pool_create(const struct env *env, struct device *dev, uint64_t budget, struct kv_pool **out,
+                            infer_error *err)
+{
+    struct kv_pool *pool = mem_zalloc(&env->alloc, sizeof *pool);
+    if (!pool)
+        return err_no_memory(err);
+    if (!os_mutex_init(&pool->lock)) {
+        mem_free(&env->alloc, pool);
+        return err_no_memory(err);
+    }
+    pool->env = env;
+    pool->dev = dev;
+    pool->budget = budget;
+    *out = pool;
+    return INFER_OK;
+}
+
+static void slab_free(struct kv_pool *pool, struct kv_slab *s)
+{
+    if (s->prev)
+        s->prev->next = s->next;
+    else
+        pool->slabs = s->next;
+    if (s->next)
+        s->next->prev = s->prev;
+    pool->used -= s->bytes;
+    pool->dev->ops->free(pool->dev, s->buf);
+    mem_free(&pool->env->alloc, s);
+}
+
+void kv_pool_destroy(struct kv_pool *pool)
+{
+    if (!pool)
+        return;
+    while (pool->slabs)
+        slab_free(pool, pool->slabs);
+    os_mutex_destroy(&pool->lock);
+    mem_free(&pool->env->alloc, pool);
+}
+
+uint64_t kv_pool_bytes(struct kv_pool *pool)
+{
+    os_mutex_lock(&pool->lock);
+    uint64_t used = pool->used;
+    os_mutex_unlock(&pool->lock);
+    return used;
+}
+
+static infer_status slab_new(struct kv_pool *pool, uint64_t page_bytes, struct kv_slab **out, infer_error *err)
+{
+    uint64_t n = SLAB_BYTES / page_bytes, left = pool->budget ? pool->budget - pool->used : UINT64_MAX;
+    n = n < 1 ? 1 : n > SLAB_MAX_PAGES ? SLAB_MAX_PAGES : n;
+    if (n > left / page_bytes)
+        n = left / page_bytes;
+    if (n == 0)
+        return err_set(err, INFER_ERROR_LIMIT, "the KV budget of %llu bytes is used up",
+                       (unsigned long long)pool->budget);
+    struct kv_slab *s = mem_zalloc(&pool->env->alloc, sizeof *s + (size_t)n * sizeof s->pages[0]);
+    if (!s)
+        return err_no_memory(err);
+    s->bytes = n * page_bytes; /* a page is far below 2^58 bytes: its sizes were checked when the model was opened */
+    infer_status st = pool->dev->ops->alloc(pool->dev, s->bytes, &s->buf, err);
+    if (st != INFER_OK) {
+        mem_free(&pool->env->alloc, s);
+        return st;
+    }
+    s->page_bytes = page_bytes;
+    s->n_pages = s->n_free = (uint32_t)n;
+    for (uint64_t i = n; i-- > 0;) {
+        s->pages[i] = (struct kv_page){{s->buf, i * page_bytes}, s, s->free, 0};
+        s->free = &s->pages[i];
+    }
+    pool->used += s->bytes;
+    s->next = pool->slabs;
+    if (s->next)
+        s->next->prev = s;
+    pool->slabs = s;
+    *out = s;
+    return INFER_OK;
+}
+
+infer_status kv_page_new(struct kv_pool *pool, uint64_t bytes, struct kv_page **out, infer_error *err)
+{
+    infer_status st = INFER_OK;
+    os_mutex_lock(&pool->lock);
+    struct kv_slab *s = pool->slabs;
+    while (s && (s->page_bytes != bytes || !s->free))
+        s = s->next;
+    if (!s)
+        st = slab_new(pool, bytes, &s, err);
+    if (st == INFER_OK) {
+        struct kv_page *p = s->free;
+        s->free = p->next_free;
+        s->n_free--;
+        p->refs = 1;
+        *out = p;
+    }
+    os_mutex_unlock(&pool->lock);
+    return st;
+}
+
+void kv_page_ref(struct kv_pool *pool, struct kv_page *page)
+{
+    os_mutex_lock(&pool->lock);
+    page->refs++;
+    os_mutex_unlock(&pool->lock);
+}
+
+void kv_page_unref(struct kv_pool *pool, struct kv_page *page)
+{
+    if (!page)
+        return;
+    os_mutex_lock(&pool->lock);
+    if (--page->refs == 0) {
+        struct kv_slab *s = page->slab;
+        page->next_free = s->free;
+        s->free = page;
+        if (++s->n_free == s->n_pages)
+            slab_free(pool, s);
+    }
+    os_mutex_unlock(&pool->lock);
+}
+
+int kv_page_shared(struct kv_pool *pool, const struct kv_page *page)
+{
+    os_mutex_lock(&pool->lock);
+    int shared = page->refs > 1;
+    os_mutex_unlock(&pool->lock);
+    return shared;
+}

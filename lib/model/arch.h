@@ -1,0 +1,124 @@
+/* Architectures as data. A `struct arch` says which parts a model of that architecture is built from, which metadata keys give its
+ * sizes and which tensors fill its slots; net.c binds a file to it and forward.c is the one pass that reads it. */
+#ifndef MODEL_ARCH_H
+#define MODEL_ARCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/device.h"
+
+#define MODEL_MAX_LAYERS 512u
+
+/* Where a weight goes. Vectors (norm weights, biases) and matrices share the list. */
+enum slot {
+    /* one of each */
+    SLOT_TOKEN_EMBD,
+    SLOT_POS_EMBD,
+    SLOT_OUT_NORM,
+    SLOT_OUT_NORM_B,
+    SLOT_OUTPUT,
+    SLOT_ROPE_FACTORS,
+    SLOT_GLOBAL_COUNT,
+    /* one a layer */
+    SLOT_ATTN_NORM = SLOT_GLOBAL_COUNT,
+    SLOT_ATTN_NORM_B,
+    SLOT_Q,
+    SLOT_Q_B,
+    SLOT_K,
+    SLOT_K_B,
+    SLOT_V,
+    SLOT_V_B,
+    SLOT_Q_NORM,
+    SLOT_K_NORM,
+    SLOT_ATTN_OUT,
+    SLOT_ATTN_OUT_B,
+    SLOT_ATTN_POST_NORM,
+    SLOT_FFN_NORM,
+    SLOT_FFN_NORM_B,
+    SLOT_GATE,
+    SLOT_GATE_B,
+    SLOT_UP,
+    SLOT_UP_B,
+    SLOT_DOWN,
+    SLOT_DOWN_B,
+    SLOT_FFN_POST_NORM,
+    SLOT_COUNT
+};
+
+#define SLOT_LAYER_COUNT (SLOT_COUNT - SLOT_GLOBAL_COUNT)
+
+/* The shape that a slot must have, in terms of the hyper-parameters. */
+enum slot_shape {
+    SHAPE_EMBD,        /* [n_embd] */
+    SHAPE_HEAD,        /* [head_dim] */
+    SHAPE_Q,           /* [n_head * head_dim] */
+    SHAPE_KV,          /* [n_head_kv * head_dim] */
+    SHAPE_FF,          /* [n_ff] */
+    SHAPE_ROT_HALF,    /* [n_rot / 2] */
+    SHAPE_VOCAB_EMBD,  /* n_vocab rows of n_embd: more rows than the vocabulary are padding */
+    SHAPE_CTX_EMBD,    /* n_ctx_train rows of n_embd */
+    SHAPE_EMBD_TO_Q,   /* [n_head * head_dim][n_embd] */
+    SHAPE_EMBD_TO_KV,
+    SHAPE_Q_TO_EMBD,
+    SHAPE_EMBD_TO_FF,
+    SHAPE_FF_TO_EMBD
+};
+
+enum slot_flags {
+    SLOT_OPTIONAL = 1,
+    SLOT_FUSED_QKV = 2 /* the tensor holds Q, K and V one after the other; this slot takes its part of the rows */
+};
+
+/* One tensor name that fills a slot; %u in it stands for the layer's number. Several entries for a slot: the first that exists is taken. */
+struct slot_name {
+    uint8_t slot;  /* enum slot */
+    uint8_t flags; /* enum slot_flags */
+    const char *name;
+};
+
+enum positions { POSITIONS_ROPE, POSITIONS_LEARNED };
+
+struct arch {
+    const char *name; /* general.architecture, and the prefix of the file's keys */
+    enum dev_norm_kind norm;
+    enum positions positions;
+    enum dev_rope_kind rope;
+    enum dev_act act;
+    bool gated;              /* feed-forward: down(act(gate x) * up x); else down(act(up x)) */
+    bool scale_embeddings;   /* by sqrt(n_embd) */
+    uint32_t window_pattern; /* unless the file says: layer i sees the whole past when (i + 1) % pattern == 0, else the window; 0:
+                                all layers have the window, if there is one */
+    uint32_t scale_by_width_layers; /* a model with this many layers scales scores by 1/sqrt(n_embd / n_head); 0: none does */
+    float local_rope_base;   /* of window layers, when the file does not say; 0: as the others */
+    const struct slot_name *slots;
+    size_t n_slots;
+};
+
+/* NULL: not known. */
+const struct arch *arch_find(const char *name, size_t len);
+enum slot_shape slot_shape_of(enum slot slot);
+
+enum rope_scaling { ROPE_SCALING_NONE, ROPE_SCALING_LINEAR, ROPE_SCALING_YARN };
+
+/* Sizes and constants of one model. */
+struct hparams {
+    uint32_t n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_ctx_train;
+    uint32_t n_logits; /* rows of the output matrix */
+    uint32_t n_vocab;  /* ids that mean something: at most n_logits; the rest is padding */
+    uint32_t n_rot;
+    float eps;
+    float attn_scale;
+    float attn_softcap, final_softcap; /* 0: none */
+    float embed_scale;
+    float logit_scale;                 /* 1: none */
+    uint32_t window;                   /* elements that a windowed layer sees, the own one included; 0: none */
+    bool windowed[MODEL_MAX_LAYERS]; /* layer sees the window only */
+    double rope_base, rope_base_local;
+    enum rope_scaling rope_scaling;
+    double rope_factor;      /* context extension, >= 1 for linear and yarn */
+    double yarn_orig_ctx, yarn_ext_factor, yarn_attn_factor, yarn_beta_fast, yarn_beta_slow;
+};
+
+#endif

@@ -1,0 +1,133 @@
+/* The architectures. To add one built from known parts: a slot table, a descriptor, a line in `all`, and a golden test. Names of
+ * keys and tensors are those of the GGUF files that llama.cpp's converters write. */
+#include "model/arch.h"
+
+#include <string.h>
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+#define EMBEDDINGS                                                                                                     \
+    {SLOT_TOKEN_EMBD, 0, "token_embd.weight"}, {SLOT_OUT_NORM, 0, "output_norm.weight"},                               \
+    {                                                                                                                  \
+        SLOT_OUTPUT, SLOT_OPTIONAL, "output.weight" /* absent: tied to the embeddings */                               \
+    }
+#define SEPARATE_QKV                                                                                                   \
+    {SLOT_ATTN_NORM, 0, "blk.%u.attn_norm.weight"}, {SLOT_Q, 0, "blk.%u.attn_q.weight"},                               \
+        {SLOT_K, 0, "blk.%u.attn_k.weight"}, {SLOT_V, 0, "blk.%u.attn_v.weight"},                                      \
+    {                                                                                                                  \
+        SLOT_ATTN_OUT, 0, "blk.%u.attn_output.weight"                                                                  \
+    }
+#define GATED_FFN                                                                                                      \
+    {SLOT_FFN_NORM, 0, "blk.%u.ffn_norm.weight"}, {SLOT_GATE, 0, "blk.%u.ffn_gate.weight"},                            \
+        {SLOT_UP, 0, "blk.%u.ffn_up.weight"},                                                                          \
+    {                                                                                                                  \
+        SLOT_DOWN, 0, "blk.%u.ffn_down.weight"                                                                         \
+    }
+#define ROPE_FACTORS                                                                                                   \
+    {                                                                                                                  \
+        SLOT_ROPE_FACTORS, SLOT_OPTIONAL, "rope_freqs.weight"                                                          \
+    }
+
+static const struct slot_name llama_slots[] = {
+    EMBEDDINGS,
+    ROPE_FACTORS,
+    SEPARATE_QKV,
+    {SLOT_Q_B, SLOT_OPTIONAL, "blk.%u.attn_q.bias"},
+    {SLOT_K_B, SLOT_OPTIONAL, "blk.%u.attn_k.bias"},
+    {SLOT_V_B, SLOT_OPTIONAL, "blk.%u.attn_v.bias"},
+    {SLOT_ATTN_OUT_B, SLOT_OPTIONAL, "blk.%u.attn_output.bias"},
+    GATED_FFN,
+    {SLOT_GATE_B, SLOT_OPTIONAL, "blk.%u.ffn_gate.bias"},
+    {SLOT_UP_B, SLOT_OPTIONAL, "blk.%u.ffn_up.bias"},
+    {SLOT_DOWN_B, SLOT_OPTIONAL, "blk.%u.ffn_down.bias"},
+};
+
+static const struct slot_name qwen2_slots[] = {
+    EMBEDDINGS,
+    ROPE_FACTORS,
+    SEPARATE_QKV,
+    {SLOT_Q_B, 0, "blk.%u.attn_q.bias"},
+    {SLOT_K_B, 0, "blk.%u.attn_k.bias"},
+    {SLOT_V_B, 0, "blk.%u.attn_v.bias"},
+    GATED_FFN,
+};
+
+static const struct slot_name qwen3_slots[] = {
+    EMBEDDINGS,
+    ROPE_FACTORS,
+    SEPARATE_QKV,
+    {SLOT_Q_NORM, 0, "blk.%u.attn_q_norm.weight"},
+    {SLOT_K_NORM, 0, "blk.%u.attn_k_norm.weight"},
+    GATED_FFN,
+};
+
+static const struct slot_name gemma3_slots[] = {
+    EMBEDDINGS,
+    SEPARATE_QKV,
+    {SLOT_Q_NORM, 0, "blk.%u.attn_q_norm.weight"},
+    {SLOT_K_NORM, 0, "blk.%u.attn_k_norm.weight"},
+    {SLOT_ATTN_POST_NORM, 0, "blk.%u.post_attention_norm.weight"},
+    GATED_FFN,
+    {SLOT_FFN_POST_NORM, 0, "blk.%u.post_ffw_norm.weight"},
+};
+
+static const struct slot_name gpt2_slots[] = {
+    EMBEDDINGS,
+    {SLOT_POS_EMBD, 0, "position_embd.weight"},
+    {SLOT_OUT_NORM_B, 0, "output_norm.bias"},
+    {SLOT_ATTN_NORM, 0, "blk.%u.attn_norm.weight"},
+    {SLOT_ATTN_NORM_B, 0, "blk.%u.attn_norm.bias"},
+    {SLOT_Q, SLOT_FUSED_QKV, "blk.%u.attn_qkv.weight"},
+    {SLOT_K, SLOT_FUSED_QKV, "blk.%u.attn_qkv.weight"},
+    {SLOT_V, SLOT_FUSED_QKV, "blk.%u.attn_qkv.weight"},
+    {SLOT_Q_B, SLOT_FUSED_QKV, "blk.%u.attn_qkv.bias"},
+    {SLOT_K_B, SLOT_FUSED_QKV, "blk.%u.attn_qkv.bias"},
+    {SLOT_V_B, SLOT_FUSED_QKV, "blk.%u.attn_qkv.bias"},
+    {SLOT_ATTN_OUT, 0, "blk.%u.attn_output.weight"},
+    {SLOT_ATTN_OUT_B, 0, "blk.%u.attn_output.bias"},
+    {SLOT_FFN_NORM, 0, "blk.%u.ffn_norm.weight"},
+    {SLOT_FFN_NORM_B, 0, "blk.%u.ffn_norm.bias"},
+    {SLOT_UP, 0, "blk.%u.ffn_up.weight"},
+    {SLOT_UP_B, 0, "blk.%u.ffn_up.bias"},
+    {SLOT_DOWN, 0, "blk.%u.ffn_down.weight"},
+    {SLOT_DOWN_B, 0, "blk.%u.ffn_down.bias"},
+};
+
+static const struct arch all[] = {
+    {.name = "llama", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_PAIRS, .act = DEV_ACT_SILU, .gated = true,
+     .slots = llama_slots, .n_slots = COUNT(llama_slots)},
+    {.name = "qwen2", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
+     .slots = qwen2_slots, .n_slots = COUNT(qwen2_slots)},
+    {.name = "qwen3", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
+     .slots = qwen3_slots, .n_slots = COUNT(qwen3_slots)},
+    {.name = "gemma3", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_GELU_TANH, .gated = true,
+     .scale_embeddings = true, .window_pattern = 6, .scale_by_width_layers = 62 /* the 27B */,
+     .local_rope_base = 10000.0f,
+     .slots = gemma3_slots, .n_slots = COUNT(gemma3_slots)},
+    {.name = "gpt2", .norm = DEV_NORM_LAYER, .positions = POSITIONS_LEARNED, .act = DEV_ACT_GELU_TANH,
+     .slots = gpt2_slots, .n_slots = COUNT(gpt2_slots)},
+};
+
+const struct arch *arch_find(const char *name, size_t len)
+{
+    for (size_t i = 0; i < COUNT(all); i++)
+        if (strlen(all[i].name) == len && !memcmp(all[i].name, name, len))
+            return &all[i];
+    return NULL;
+}
+
+enum slot_shape slot_shape_of(enum slot slot)
+{
+    static const uint8_t shapes[SLOT_COUNT] = {
+        [SLOT_TOKEN_EMBD] = SHAPE_VOCAB_EMBD, [SLOT_POS_EMBD] = SHAPE_CTX_EMBD, [SLOT_OUT_NORM] = SHAPE_EMBD,
+        [SLOT_OUT_NORM_B] = SHAPE_EMBD, [SLOT_OUTPUT] = SHAPE_VOCAB_EMBD, [SLOT_ROPE_FACTORS] = SHAPE_ROT_HALF,
+        [SLOT_ATTN_NORM] = SHAPE_EMBD, [SLOT_ATTN_NORM_B] = SHAPE_EMBD, [SLOT_Q] = SHAPE_EMBD_TO_Q,
+        [SLOT_Q_B] = SHAPE_Q, [SLOT_K] = SHAPE_EMBD_TO_KV, [SLOT_K_B] = SHAPE_KV, [SLOT_V] = SHAPE_EMBD_TO_KV,
+        [SLOT_V_B] = SHAPE_KV, [SLOT_Q_NORM] = SHAPE_HEAD, [SLOT_K_NORM] = SHAPE_HEAD,
+        [SLOT_ATTN_OUT] = SHAPE_Q_TO_EMBD, [SLOT_ATTN_OUT_B] = SHAPE_EMBD, [SLOT_ATTN_POST_NORM] = SHAPE_EMBD,
+        [SLOT_FFN_NORM] = SHAPE_EMBD, [SLOT_FFN_NORM_B] = SHAPE_EMBD, [SLOT_GATE] = SHAPE_EMBD_TO_FF,
+        [SLOT_GATE_B] = SHAPE_FF, [SLOT_UP] = SHAPE_EMBD_TO_FF, [SLOT_UP_B] = SHAPE_FF,
+        [SLOT_DOWN] = SHAPE_FF_TO_EMBD, [SLOT_DOWN_B] = SHAPE_EMBD, [SLOT_FFN_POST_NORM] = SHAPE_EMBD,
+    };
+    return (enum slot_shape)shapes[slot];
+}

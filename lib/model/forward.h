@@ -1,0 +1,50 @@
+/* The forward pass: one batch of elements, of any number of sequences, through a network. */
+#ifndef MODEL_FORWARD_H
+#define MODEL_FORWARD_H
+
+#include "model/net.h"
+
+/* An element given as an embedding row instead of a token id. */
+struct batch_embedding {
+    uint32_t row;
+    const float *data; /* [n_embd] */
+};
+
+/* Host memory throughout; sizes by n_row unless said. */
+struct batch {
+    uint32_t n_row;
+    const uint32_t *ids;       /* token ids; of embedding rows any valid id */
+    const uint32_t *positions; /* for rope or learned positions */
+    const struct batch_embedding *embeddings;
+    uint32_t n_embeddings;
+    int32_t kv_type;
+    const struct dev_seq *seqs[NET_KV_GROUPS]; /* [n_seq]: the same rows, each group's pages */
+    uint32_t n_seq;
+    const uint64_t *lo[NET_KV_GROUPS]; /* first element that a row sees */
+    const uint64_t *hi;                /* one past the last: its own */
+    const uint32_t *out_rows;          /* [n_out] rows whose logits are wanted */
+    float *const *out;                 /* [n_out] each n_logits floats */
+    uint32_t n_out;
+};
+
+/* Device memory for activations, for one batch of at most `rows` elements. Reused from batch to batch. */
+struct workspace {
+    struct dev_buffer *buf;
+    uint64_t bytes;
+    /* offsets into buf of f32 matrices */
+    uint64_t x, h, q, k, v, a, g, u, rope[NET_KV_GROUPS], picked, logits;
+};
+
+/* Most rows of logits that are computed at once: bounds the workspace for large vocabularies. */
+#define LOGIT_ROWS 16u
+
+/* Grows ws to fit; keeps its contents undefined. */
+infer_status workspace_fit(struct workspace *ws, const struct net *net, uint32_t rows, infer_error *err);
+void workspace_free(struct workspace *ws, struct device *dev);
+
+/* Computes the batch: keys and values go to the pages, logits to out. cancel is polled between layers; on any failure out and the pages'
+ * new elements are undefined, and nothing else has changed. */
+infer_status forward(const struct net *net, struct workspace *ws, const struct batch *b, const infer_cancel *cancel,
+                     infer_error *err);
+
+#endif

@@ -1,0 +1,198 @@
+#include "model/hparams.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/math_scalar.h"
+
+#define KEY_MAX 128
+
+/* "llama.block_count" */
+struct key {
+    char s[KEY_MAX];
+};
+
+static struct key key_of(const struct arch *arch, const char *suffix)
+{
+    struct key k;
+    (void)snprintf(k.s, sizeof k.s, "%s.%s", arch->name, suffix);
+    return k;
+}
+
+/* A reader with a sticky status, so that a list of keys reads as a list. */
+struct reader {
+    const struct infer_file *f;
+    const struct arch *arch;
+    infer_error *err;
+    infer_status st;
+};
+
+static infer_status bad_value(struct reader *r, const char *suffix, infer_status st, const char *why)
+{
+    struct key k = key_of(r->arch, suffix);
+    if (r->st == INFER_OK)
+        r->st = file_failed(r->f, r->err, err_at(r->err, st, k.s, strlen(k.s), ERR_NO_OFFSET, "%s", why));
+    return r->st;
+}
+
+/* An integer in [lo, hi]; absent: the default, or an error when that is UINT32_MAX. */
+static uint32_t get_u32(struct reader *r, const char *suffix, uint32_t absent, uint32_t lo, uint32_t hi)
+{
+    struct key k = key_of(r->arch, suffix);
+    uint32_t v = absent;
+    if (r->st != INFER_OK)
+        return lo;
+    r->st = absent == UINT32_MAX ? file_get_u32(r->f, k.s, &v, r->err) : file_get_u32_or(r->f, k.s, absent, &v, r->err);
+    if (r->st == INFER_OK && (v < lo || v > hi)) {
+        r->st = err_at(r->err, INFER_ERROR_VALUE, k.s, strlen(k.s), ERR_NO_OFFSET, "%u is not within %u to %u", v, lo,
+                       hi);
+        file_failed(r->f, r->err, r->st);
+    }
+    return r->st == INFER_OK ? v : lo;
+}
+
+static float get_f32(struct reader *r, const char *suffix, float absent, float lo, float hi)
+{
+    struct key k = key_of(r->arch, suffix);
+    float v = absent;
+    if (r->st != INFER_OK)
+        return absent;
+    r->st = file_get_f32_or(r->f, k.s, absent, &v, r->err);
+    if (r->st == INFER_OK && file_has(r->f, k.s) && !(v >= lo && v <= hi))
+        bad_value(r, suffix, INFER_ERROR_VALUE, "value out of range");
+    return v;
+}
+
+/* A number that some files give for each layer. Layers that differ are not supported. */
+static uint32_t get_same(struct reader *r, const char *suffix, uint32_t absent, uint32_t n_layer, uint32_t hi)
+{
+    struct key k = key_of(r->arch, suffix);
+    const struct file_meta *m = file_find_meta(r->f, k.s, strlen(k.s));
+    if (r->st != INFER_OK || !m || m->value.type != FILE_ARRAY)
+        return get_u32(r, suffix, absent, 1, hi);
+    uint32_t each[MODEL_MAX_LAYERS];
+    r->st = file_get_u32_each(r->f, k.s, n_layer, each, r->err);
+    if (r->st != INFER_OK)
+        return 1;
+    for (uint32_t i = 0; i < n_layer; i++)
+        if (each[i] != each[0])
+            bad_value(r, suffix, INFER_ERROR_UNSUPPORTED, "layers that differ are not supported");
+    if (each[0] < 1 || each[0] > hi)
+        bad_value(r, suffix, INFER_ERROR_VALUE, "value out of range");
+    return each[0] ? each[0] : 1;
+}
+
+static void read_sizes(struct reader *r, struct hparams *h)
+{
+    h->n_layer = get_u32(r, "block_count", UINT32_MAX, 1, MODEL_MAX_LAYERS);
+    h->n_embd = get_u32(r, "embedding_length", UINT32_MAX, 1, MODEL_MAX_WIDTH);
+    h->n_ctx_train = get_u32(r, "context_length", UINT32_MAX, 1, 1u << 30);
+    h->n_head = get_same(r, "attention.head_count", UINT32_MAX, h->n_layer, MODEL_MAX_HEADS);
+    h->n_head_kv = get_same(r, "attention.head_count_kv", h->n_head, h->n_layer, MODEL_MAX_HEADS);
+    h->n_ff = get_same(r, "feed_forward_length", UINT32_MAX, h->n_layer, MODEL_MAX_WIDTH);
+    if (r->st == INFER_OK && h->n_head % h->n_head_kv)
+        bad_value(r, "attention.head_count_kv", INFER_ERROR_VALUE, "does not divide the number of heads");
+    uint32_t shared = h->n_embd / h->n_head;
+    h->head_dim = get_u32(r, "attention.key_length", shared ? shared : 1, 1, MODEL_MAX_HEAD_DIM);
+    uint32_t v_dim = get_u32(r, "attention.value_length", h->head_dim, 1, MODEL_MAX_HEAD_DIM);
+    if (r->st == INFER_OK && v_dim != h->head_dim)
+        bad_value(r, "attention.value_length", INFER_ERROR_UNSUPPORTED, "differs from attention.key_length");
+    if (r->st == INFER_OK && h->head_dim % 8)
+        bad_value(r, "attention.key_length", INFER_ERROR_UNSUPPORTED, "the head size must be a multiple of 8");
+    if (r->st == INFER_OK && (uint64_t)h->n_head * h->head_dim > MODEL_MAX_WIDTH)
+        bad_value(r, "attention.head_count", INFER_ERROR_VALUE, "heads times head size is too large");
+    uint32_t experts = get_u32(r, "expert_count", 0, 0, UINT32_MAX);
+    uint32_t used = get_u32(r, "expert_used_count", 0, 0, UINT32_MAX);
+    if (r->st == INFER_OK && used > experts)
+        bad_value(r, "expert_used_count", INFER_ERROR_VALUE, "more experts are used than there are");
+    if (r->st == INFER_OK && experts)
+        bad_value(r, "expert_count", INFER_ERROR_UNSUPPORTED, "mixtures of experts are not supported yet");
+}
+
+/* Which layers have a sliding window: the file's pattern (a period, or a flag for each layer), else the architecture's. */
+static void read_windows(struct reader *r, struct hparams *h)
+{
+    struct key k = key_of(r->arch, "attention.sliding_window_pattern");
+    const struct file_meta *m = file_find_meta(r->f, k.s, strlen(k.s));
+    uint32_t each[MODEL_MAX_LAYERS], period = r->arch->window_pattern;
+    bool flags = m && m->value.type == FILE_ARRAY;
+    h->window = get_u32(r, "attention.sliding_window", 0, 0, 1u << 30);
+    if (r->st == INFER_OK && flags)
+        r->st = file_get_u32_each(r->f, k.s, h->n_layer, each, r->err);
+    else if (m)
+        period = get_u32(r, "attention.sliding_window_pattern", 0, 0, MODEL_MAX_LAYERS);
+    if (r->st != INFER_OK)
+        return;
+    if (h->window >= h->n_ctx_train)
+        h->window = 0; /* never reached */
+    for (uint32_t i = 0; i < h->n_layer; i++)
+        h->windowed[i] = h->window && (flags ? each[i] != 0 : period == 0 || (i + 1) % period != 0);
+}
+
+static void read_constants(struct reader *r, struct hparams *h)
+{
+    const char *eps = r->arch->norm == DEV_NORM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
+    struct key k = key_of(r->arch, eps);
+    if (r->st == INFER_OK)
+        r->st = file_get_f32(r->f, k.s, &h->eps, r->err);
+    if (r->st == INFER_OK && !(h->eps >= 0 && h->eps <= 1))
+        bad_value(r, eps, INFER_ERROR_VALUE, "value out of range");
+    float width = h->n_layer == r->arch->scale_by_width_layers ? (float)h->n_embd / (float)h->n_head : (float)h->head_dim;
+    h->attn_scale = get_f32(r, "attention.scale", 1.0f / math_sqrt(width), 1e-6f, 1e6f);
+    h->attn_softcap = get_f32(r, "attn_logit_softcapping", 0, 0, 1e6f);
+    h->final_softcap = get_f32(r, "final_logit_softcapping", 0, 0, 1e6f);
+    h->logit_scale = get_f32(r, "logit_scale", 1, 1e-6f, 1e6f);
+    float embed_scale = r->arch->scale_embeddings ? math_sqrt((float)h->n_embd) : 1.0f;
+    h->embed_scale = get_f32(r, "embedding_scale", embed_scale, 1e-6f, 1e6f);
+    h->window = get_u32(r, "attention.sliding_window", 0, 0, 1u << 30);
+    if (r->st == INFER_OK)
+        read_windows(r, h);
+}
+
+static void read_scaling(struct reader *r, struct hparams *h)
+{
+    struct file_str type = {0};
+    struct key k = key_of(r->arch, "rope.scaling.type");
+    if (r->st == INFER_OK)
+        r->st = file_get_string_or(r->f, k.s, "", &type, r->err);
+    h->rope_factor = get_f32(r, "rope.scaling.factor", 1, 1e-3f, 1e6f);
+    if (r->st != INFER_OK)
+        return;
+#define IS(s) (type.len == sizeof(s) - 1 && !memcmp(type.data, s, sizeof(s) - 1))
+    if (IS("yarn"))
+        h->rope_scaling = ROPE_SCALING_YARN;
+    else if (IS("linear") || (type.len == 0 && h->rope_factor != 1))
+        h->rope_scaling = ROPE_SCALING_LINEAR;
+    else if (type.len && !IS("none"))
+        bad_value(r, "rope.scaling.type", INFER_ERROR_UNSUPPORTED, "this kind of rope scaling is not supported");
+#undef IS
+    h->yarn_orig_ctx = get_u32(r, "rope.scaling.original_context_length", h->n_ctx_train, 1, 1u << 30);
+    h->yarn_ext_factor = get_f32(r, "rope.scaling.yarn_ext_factor", 1, 0, 1e3f);
+    h->yarn_attn_factor = get_f32(r, "rope.scaling.yarn_attn_factor", 1, 1e-3f, 1e3f);
+    h->yarn_attn_factor *= get_f32(r, "rope.scaling.attn_factor", 1, 1e-3f, 1e3f);
+    h->yarn_beta_fast = get_f32(r, "rope.scaling.yarn_beta_fast", 32, 1e-3f, 1e6f);
+    h->yarn_beta_slow = get_f32(r, "rope.scaling.yarn_beta_slow", 1, 1e-3f, 1e6f);
+}
+
+static void read_rope(struct reader *r, struct hparams *h)
+{
+    if (r->arch->positions != POSITIONS_ROPE)
+        return;
+    h->n_rot = get_u32(r, "rope.dimension_count", h->head_dim, 2, MODEL_MAX_HEAD_DIM);
+    if (r->st == INFER_OK && (h->n_rot > h->head_dim || h->n_rot % 2))
+        bad_value(r, "rope.dimension_count", INFER_ERROR_VALUE, "must be even and no larger than a head");
+    h->rope_base = get_f32(r, "rope.freq_base", 10000.0f, 1.0f, 1e30f);
+    float local = r->arch->local_rope_base ? r->arch->local_rope_base : (float)h->rope_base;
+    h->rope_base_local = get_f32(r, "rope.freq_base_swa", local, 1.0f, 1e30f);
+    read_scaling(r, h);
+}
+
+infer_status hparams_read(const struct infer_file *f, const struct arch *arch, struct hparams *h, infer_error *err)
+{
+    struct reader r = {f, arch, err, INFER_OK};
+    *h = (struct hparams){0};
+    read_sizes(&r, h);
+    read_constants(&r, h);
+    read_rope(&r, h);
+    return r.st;
+}

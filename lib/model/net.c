@@ -1,0 +1,340 @@
+#include "model/net.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/dtype.h"
+#include "kernels/dequant.h"
+#include "model/hparams.h"
+#include "model/rope_freqs.h"
+
+#define NAME_MAX_LEN 96
+
+/* What binding needs at hand. */
+struct binder {
+    struct net *net;
+    const struct infer_file *file;
+    float *own;          /* host copy of net->own while it is put together */
+    uint64_t own_n, own_cap; /* floats */
+    infer_error *err;
+};
+
+static infer_status tensor_error(const struct binder *b, infer_status st, const char *name, size_t len, const char *why)
+{
+    return file_failed(b->file, b->err, err_at(b->err, st, name, len, ERR_NO_OFFSET, "%s", why));
+}
+
+static infer_status no_memory(const struct binder *b)
+{
+    return err_no_memory(b->err);
+}
+
+struct shape {
+    uint64_t rows, width; /* rows 1 and vector: a vector of `width` */
+    bool vector;
+};
+
+static struct shape shape_wanted(const struct hparams *h, enum slot slot)
+{
+    uint64_t q = (uint64_t)h->n_head * h->head_dim, kv = (uint64_t)h->n_head_kv * h->head_dim;
+    switch (slot_shape_of(slot)) {
+    case SHAPE_EMBD: return (struct shape){1, h->n_embd, true};
+    case SHAPE_HEAD: return (struct shape){1, h->head_dim, true};
+    case SHAPE_Q: return (struct shape){1, q, true};
+    case SHAPE_KV: return (struct shape){1, kv, true};
+    case SHAPE_FF: return (struct shape){1, h->n_ff, true};
+    case SHAPE_ROT_HALF: return (struct shape){1, h->n_rot / 2, true};
+    case SHAPE_VOCAB_EMBD: return (struct shape){h->n_vocab, h->n_embd, false};
+    case SHAPE_CTX_EMBD: return (struct shape){h->n_ctx_train, h->n_embd, false};
+    case SHAPE_EMBD_TO_Q: return (struct shape){q, h->n_embd, false};
+    case SHAPE_EMBD_TO_KV: return (struct shape){kv, h->n_embd, false};
+    case SHAPE_Q_TO_EMBD: return (struct shape){h->n_embd, q, false};
+    case SHAPE_EMBD_TO_FF: return (struct shape){h->n_ff, h->n_embd, false};
+    case SHAPE_FF_TO_EMBD: return (struct shape){h->n_embd, h->n_ff, false};
+    }
+    return (struct shape){0, 0, false};
+}
+
+/* The part of a fused QKV tensor that a slot takes, as first row (or element) and total. */
+static void fused_part(const struct hparams *h, enum slot slot, uint64_t *first, uint64_t *total)
+{
+    uint64_t q = (uint64_t)h->n_head * h->head_dim, kv = (uint64_t)h->n_head_kv * h->head_dim;
+    *total = q + 2 * kv;
+    *first = slot == SLOT_Q || slot == SLOT_Q_B ? 0 : slot == SLOT_K || slot == SLOT_K_B ? q : q + kv;
+}
+
+static bool is_float(int32_t type)
+{
+    return type == INFER_TYPE_F32 || type == INFER_TYPE_F16 || type == INFER_TYPE_BF16;
+}
+
+/* A vector: used in place when it is f32, else converted into own memory. */
+static infer_status bind_vector(struct binder *b, const struct file_tensor *t, uint64_t first, uint64_t n,
+                                struct dev_weight *w)
+{
+    *w = (struct dev_weight){.type = INFER_TYPE_F32, .n_in = (uint32_t)n, .n_out = 1, .row_bytes = n * 4};
+    if (!is_float(t->type) && t->type != INFER_TYPE_F64)
+        return tensor_error(b, INFER_ERROR_SHAPE, t->name.data, t->name.len, "a vector must have a float type");
+    if (t->type == INFER_TYPE_F32) {
+        w->data = (struct dev_ref){b->net->parts[t->part], t->offset + first * 4};
+        return INFER_OK;
+    }
+    uint64_t elem = dtype_of(t->type)->bytes;
+    if (b->own_cap - b->own_n < n)
+        return err_set(b->err, INFER_ERROR_INTERNAL, "vectors were counted wrongly");
+    dequant_row(t->type, (const uint8_t *)t->data + first * elem, b->own + b->own_n, n);
+    w->data = (struct dev_ref){b->net->own, b->own_n * 4};
+    b->own_n += (n + 15) & ~(uint64_t)15;
+    return INFER_OK;
+}
+
+static infer_status bind_matrix(struct binder *b, const struct file_tensor *t, uint64_t first, uint64_t rows,
+                                struct dev_weight *w)
+{
+    uint64_t row_bytes;
+    if (!dtype_size(t->type, t->dims[0], &row_bytes))
+        return tensor_error(b, INFER_ERROR_SHAPE, t->name.data, t->name.len, "rows are not whole blocks");
+    if (!cpu_device_can_multiply(t->type))
+        return tensor_error(b, INFER_ERROR_UNSUPPORTED, t->name.data, t->name.len,
+                            "tensors of this type cannot be multiplied");
+    *w = (struct dev_weight){{b->net->parts[t->part], t->offset + first * row_bytes}, t->type, (uint32_t)t->dims[0],
+                             (uint32_t)rows, row_bytes};
+    return INFER_OK;
+}
+
+/* Checks the shape and binds. */
+static infer_status bind_tensor(struct binder *b, const struct file_tensor *t, const struct slot_name *sn,
+                                struct dev_weight *w)
+{
+    struct shape want = shape_wanted(&b->net->h, sn->slot);
+    uint64_t first = 0, have_rows = want.vector ? 1 : t->dims[1], total = want.vector ? want.width : want.rows;
+    if (sn->flags & SLOT_FUSED_QKV)
+        fused_part(&b->net->h, sn->slot, &first, &total);
+    enum slot_shape kind = slot_shape_of(sn->slot);
+    bool flat = want.vector ? t->n == t->dims[0] : t->n == t->dims[0] * t->dims[1];
+    bool fits = want.vector                ? t->dims[0] == total
+                : kind == SHAPE_VOCAB_EMBD ? t->dims[0] == want.width && have_rows >= total && have_rows <= MODEL_MAX_VOCAB
+                                           : t->dims[0] == want.width && have_rows == total;
+    if (!flat || !fits) {
+        char why[160];
+        (void)snprintf(why, sizeof why, "shape is %llu x %llu, the model's sizes call for %llu x %llu",
+                       (unsigned long long)t->dims[0], (unsigned long long)(t->n / t->dims[0]),
+                       (unsigned long long)(want.vector ? total : want.width),
+                       (unsigned long long)(want.vector ? 1 : total));
+        return tensor_error(b, INFER_ERROR_SHAPE, t->name.data, t->name.len, why);
+    }
+    if (want.vector)
+        return bind_vector(b, t, first, want.width, w);
+    return bind_matrix(b, t, first, kind == SHAPE_VOCAB_EMBD ? have_rows : want.rows, w);
+}
+
+static infer_status bind_slot(struct binder *b, const struct slot_name *sn, uint32_t layer, struct dev_weight *w)
+{
+    char name[NAME_MAX_LEN];
+    (void)snprintf(name, sizeof name, sn->name, layer);
+    const struct file_tensor *t = file_find_tensor(b->file, name, strlen(name));
+    if (w->data.buf)
+        return INFER_OK; /* filled under an earlier name */
+    if (!t)
+        return sn->flags & SLOT_OPTIONAL ? INFER_OK
+                                         : tensor_error(b, INFER_ERROR_MISSING, name, strlen(name),
+                                                        "required tensor is missing");
+    return bind_tensor(b, t, sn, w);
+}
+
+static infer_status bind_all(struct binder *b, const infer_cancel *cancel)
+{
+    struct net *net = b->net;
+    for (size_t i = 0; i < net->arch->n_slots; i++) {
+        const struct slot_name *sn = &net->arch->slots[i];
+        bool global = sn->slot < SLOT_GLOBAL_COUNT;
+        for (uint32_t l = 0; l < (global ? 1 : net->h.n_layer); l++) {
+            struct dev_weight *w = global ? &net->global[sn->slot] : &net->layers[l].w[sn->slot - SLOT_GLOBAL_COUNT];
+            infer_status st = bind_slot(b, sn, l, w);
+            if (st != INFER_OK)
+                return st;
+        }
+        if (cancel_is_set(cancel))
+            return err_set(b->err, INFER_ERROR_CANCELLED, "cancelled");
+    }
+    if (!net->global[SLOT_OUTPUT].data.buf)
+        net->global[SLOT_OUTPUT] = net->global[SLOT_TOKEN_EMBD];
+    net->h.n_logits = net->global[SLOT_OUTPUT].n_out;
+    return INFER_OK;
+}
+
+/* A layer tensor that no slot takes would be left out of the computation: a wrong answer without a word. Refuse it. */
+static infer_status refuse_unused(const struct binder *b)
+{
+    for (uint64_t i = 0; i < b->file->n_tensors; i++) {
+        const struct file_tensor *t = &b->file->tensors[i];
+        uint64_t at = 4, layer = 0;
+        bool used = false;
+        if (t->name.len < 6 || memcmp(t->name.data, "blk.", 4))
+            continue;
+        for (; at < t->name.len && t->name.data[at] >= '0' && t->name.data[at] <= '9' && layer < MODEL_MAX_LAYERS; at++)
+            layer = layer * 10 + (uint64_t)(t->name.data[at] - '0');
+        for (size_t s = 0; s < b->net->arch->n_slots && !used; s++) {
+            const char *pattern = b->net->arch->slots[s].name;
+            used = !strncmp(pattern, "blk.%u", 6) && strlen(pattern + 6) == t->name.len - at &&
+                   !memcmp(pattern + 6, t->name.data + at, (size_t)(t->name.len - at));
+        }
+        if (!used || layer >= b->net->h.n_layer)
+            return tensor_error(b, INFER_ERROR_UNSUPPORTED, t->name.data, t->name.len,
+                                used ? "layer number beyond the model's layers"
+                                     : "this architecture has no use for the tensor");
+    }
+    return INFER_OK;
+}
+
+/* How many ids mean something: the tokenizer's, else what the file says, else all rows. */
+static infer_status read_vocab(struct binder *b)
+{
+    struct file_strings tokens;
+    uint64_t n = 0;
+    char key[NAME_MAX_LEN];
+    const struct file_tensor *t = file_find_tensor(b->file, "token_embd.weight", 17);
+    (void)snprintf(key, sizeof key, "%s.vocab_size", b->net->arch->name);
+    if (file_has(b->file, "tokenizer.ggml.tokens")) {
+        infer_status st = file_get_strings(b->file, "tokenizer.ggml.tokens", &tokens, b->err);
+        if (st != INFER_OK)
+            return st;
+        n = tokens.left;
+    } else {
+        infer_status st = file_get_u64_or(b->file, key, t ? t->dims[1] : 1, &n, b->err);
+        if (st != INFER_OK)
+            return st;
+    }
+    if (n < 1 || n > MODEL_MAX_VOCAB)
+        return tensor_error(b, INFER_ERROR_VALUE, "tokenizer.ggml.tokens", 21, "vocabulary size out of range");
+    b->net->h.n_vocab = (uint32_t)n;
+    return INFER_OK;
+}
+
+static infer_status import_parts(struct binder *b)
+{
+    struct net *net = b->net;
+    net->parts = mem_zarray(&net->env->alloc, b->file->n_parts, sizeof *net->parts);
+    if (!net->parts)
+        return no_memory(b);
+    for (; net->n_parts < b->file->n_parts; net->n_parts++) {
+        const struct blob *blob = &b->file->parts[net->n_parts];
+        infer_status st = net->dev->ops->import(net->dev, blob->data, blob->size, &net->parts[net->n_parts], b->err);
+        if (st != INFER_OK)
+            return st;
+    }
+    return INFER_OK;
+}
+
+/* Room for the vectors that are not f32, and for the frequencies. */
+static infer_status alloc_own(struct binder *b)
+{
+    uint64_t n = NET_KV_GROUPS * MODEL_MAX_HEAD_DIM;
+    for (uint64_t i = 0; i < b->file->n_tensors; i++) {
+        const struct file_tensor *t = &b->file->tensors[i];
+        if (t->n_dims == 1 && t->type != INFER_TYPE_F32 && t->n <= MODEL_MAX_WIDTH)
+            n += t->n + 3 * 16; /* a fused one is bound in three parts */
+    }
+    b->own_cap = n;
+    b->own = n > SIZE_MAX / 4 ? NULL : mem_zarray(&b->net->env->alloc, (size_t)n, 4);
+    if (!b->own)
+        return no_memory(b);
+    return b->net->dev->ops->alloc(b->net->dev, n * 4, &b->net->own, b->err);
+}
+
+static infer_status make_rope(struct binder *b)
+{
+    struct net *net = b->net;
+    float factors[MODEL_MAX_HEAD_DIM / 2];
+    const struct file_tensor *t = file_find_tensor(b->file, "rope_freqs.weight", 17);
+    bool has = net->global[SLOT_ROPE_FACTORS].data.buf != NULL;
+    if (has) {
+        dequant_row(t->type, t->data, factors, net->h.n_rot / 2);
+        for (uint32_t i = 0; i < net->h.n_rot / 2; i++)
+            if (!(factors[i] > 1e-6f && factors[i] < 1e9f))
+                return tensor_error(b, INFER_ERROR_VALUE, t->name.data, t->name.len, "a factor is out of range");
+    }
+    for (uint32_t g = 0; g < NET_KV_GROUPS; g++) {
+        rope_frequencies(&net->h, has ? factors : NULL, g == 1, b->own + b->own_n, &net->rope_mscale[g]);
+        net->inv_freq[g] = (struct dev_ref){net->own, b->own_n * 4};
+        b->own_n += MODEL_MAX_HEAD_DIM / 2;
+    }
+    return INFER_OK;
+}
+
+static void number_groups(struct net *net)
+{
+    for (uint32_t l = 0; l < net->h.n_layer; l++) {
+        net->layers[l].group = net->h.windowed[l];
+        net->layers[l].group_index = net->group_layers[net->layers[l].group]++;
+    }
+}
+
+static infer_status net_bind(struct binder *b, const infer_cancel *cancel)
+{
+    struct net *net = b->net;
+    infer_status st = hparams_read(b->file, net->arch, &net->h, b->err);
+    if (st == INFER_OK)
+        st = read_vocab(b);
+    if (st != INFER_OK)
+        return st;
+    net->layers = mem_zarray(&net->env->alloc, net->h.n_layer, sizeof *net->layers);
+    if (!net->layers)
+        return no_memory(b);
+    number_groups(net);
+    st = import_parts(b);
+    if (st == INFER_OK)
+        st = alloc_own(b);
+    if (st == INFER_OK)
+        st = bind_all(b, cancel);
+    if (st == INFER_OK)
+        st = refuse_unused(b);
+    if (st == INFER_OK && net->arch->positions == POSITIONS_ROPE)
+        st = make_rope(b);
+    if (st != INFER_OK)
+        return st;
+    net->dev->ops->write(net->dev, (struct dev_ref){net->own, 0}, b->own, b->own_cap * 4);
+    return net->dev->ops->sync(net->dev, b->err);
+}
+
+infer_status net_open(const struct env *env, struct device *dev, const struct infer_file *file, const infer_cancel *cancel,
+                      struct net **out, infer_error *err)
+{
+    struct file_str name;
+    infer_status st = file_get_string(file, "general.architecture", &name, err);
+    if (st != INFER_OK)
+        return st;
+    const struct arch *arch = arch_find(name.data, (size_t)name.len);
+    if (!arch)
+        return file_failed(file, err, err_at(err, INFER_ERROR_ARCHITECTURE, name.data, (size_t)name.len, ERR_NO_OFFSET,
+                                             "this architecture is not known"));
+    struct net *net = mem_zalloc(&env->alloc, sizeof *net);
+    if (!net)
+        return err_no_memory(err);
+    net->env = env;
+    net->dev = dev;
+    net->arch = arch;
+    struct binder b = {.net = net, .file = file, .err = err};
+    st = net_bind(&b, cancel);
+    mem_free(&env->alloc, b.own);
+    if (st != INFER_OK) {
+        net_close(net);
+        return st;
+    }
+    *out = net;
+    return INFER_OK;
+}
+
+void net_close(struct net *net)
+{
+    if (!net)
+        return;
+    for (uint32_t i = 0; i < net->n_parts; i++)
+        net->dev->ops->free(net->dev, net->parts[i]);
+    if (net->own)
+        net->dev->ops->free(net->dev, net->own);
+    mem_free(&net->env->alloc, net->parts);
+    mem_free(&net->env->alloc, net->layers);
+    mem_free(&net->env->alloc, net);
+}

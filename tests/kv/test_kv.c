@@ -1,0 +1,180 @@
+/* Pages and page tables: budget, sharing, copy before write, what windows keep. */
+#include "testutil.h"
+
+#include <string.h>
+
+#include "kv/kv_seq.h"
+
+enum { PAGE_BYTES = 4096 };
+
+struct fixture {
+    struct test_alloc t;
+    struct env env;
+    struct device *dev;
+    struct kv_pool *pool;
+};
+
+static void setup(struct fixture *f, uint64_t budget)
+{
+    memset(f, 0, sizeof *f);
+    f->env = test_env_of(&f->t);
+    struct cpu_device_options o = {INFER_CPU_SCALAR, INFER_NUMERICS_EXACT, 1};
+    assert_int_equal(cpu_device_create(&f->env.alloc, &o, &f->dev, NULL), INFER_OK);
+    assert_int_equal(kv_pool_create(&f->env, f->dev, budget, &f->pool, NULL), INFER_OK);
+}
+
+static void teardown(struct fixture *f)
+{
+    assert_int_equal(kv_pool_bytes(f->pool), 0);
+    kv_pool_destroy(f->pool);
+    f->dev->ops->destroy(f->dev);
+    assert_int_equal(f->t.live, 0);
+}
+
+static infer_status reserve(struct fixture *f, struct kv_seq *s, uint64_t from, uint64_t to)
+{
+    return kv_seq_reserve(s, f->pool, &f->env, f->dev, from, to, NULL);
+}
+
+static void test_budget(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct kv_seq a, b;
+    infer_error err;
+    setup(&f, 10 * PAGE_BYTES);
+    kv_seq_init(&a, PAGE_BYTES, 0);
+    kv_seq_init(&b, PAGE_BYTES, 0);
+    assert_int_equal(reserve(&f, &a, 0, 64 * 6), INFER_OK);
+    assert_int_equal(kv_seq_reserve(&b, f.pool, &f.env, f.dev, 0, 64 * 5, &err), INFER_ERROR_LIMIT);
+    assert_non_null(strstr(err.text, "40960"));
+    assert_int_equal(reserve(&f, &b, 0, 64 * 4), INFER_OK);
+    assert_int_equal(kv_seq_bytes(&a), 6 * PAGE_BYTES);
+    kv_seq_truncate(&a, f.pool, 65);
+    assert_int_equal(kv_seq_bytes(&a), 2 * PAGE_BYTES);
+    assert_int_equal(reserve(&f, &b, 256, 64 * 8), INFER_OK);
+    kv_seq_free(&a, f.pool, &f.env);
+    kv_seq_free(&b, f.pool, &f.env);
+    teardown(&f);
+}
+
+static void put(struct fixture *f, const struct kv_seq *s, uint64_t page, char c)
+{
+    f->dev->ops->write(f->dev, s->refs[page], &c, 1);
+}
+
+static char get(struct fixture *f, const struct kv_seq *s, uint64_t page)
+{
+    char c = 0;
+    f->dev->ops->read(f->dev, &c, s->refs[page], 1);
+    return c;
+}
+
+static void test_copy_before_write(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct kv_seq a, b;
+    setup(&f, 0);
+    kv_seq_init(&a, PAGE_BYTES, 0);
+    kv_seq_init(&b, PAGE_BYTES, 0);
+    assert_int_equal(reserve(&f, &a, 0, 100), INFER_OK); /* elements 0..99: two pages */
+    put(&f, &a, 0, 'a');
+    put(&f, &a, 1, 'b');
+    assert_int_equal(kv_seq_share(&b, &a, f.pool, &f.env, NULL), INFER_OK);
+    assert_ptr_equal(a.pages[1], b.pages[1]);
+    assert_int_equal(reserve(&f, &b, 100, 101), INFER_OK); /* b writes into the shared page */
+    assert_ptr_equal(a.pages[0], b.pages[0]);
+    assert_ptr_not_equal(a.pages[1], b.pages[1]);
+    assert_int_equal(get(&f, &b, 1), 'b');
+    put(&f, &b, 1, 'c');
+    assert_int_equal(get(&f, &a, 1), 'b');
+    struct kv_page *own = a.pages[1];
+    assert_int_equal(reserve(&f, &a, 100, 101), INFER_OK); /* no longer shared: in place */
+    assert_ptr_equal(a.pages[1], own);
+    kv_seq_free(&a, f.pool, &f.env);
+    assert_int_equal(get(&f, &b, 0), 'a');
+    kv_seq_free(&b, f.pool, &f.env);
+    teardown(&f);
+}
+
+/* A windowed group holds a bounded number of pages, and can go back to wherever it says. */
+static void test_window(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct kv_seq s;
+    const uint64_t window = 100, interval = kv_resume_interval(window);
+    setup(&f, 0);
+    kv_seq_init(&s, PAGE_BYTES, window);
+    assert_int_equal(interval, 1024);
+    for (uint64_t n = 0; n < 5000; n += 50) {
+        assert_int_equal(reserve(&f, &s, n, n + 50), INFER_OK);
+        kv_seq_drop(&s, f.pool, n + 50);
+    }
+    /* the last window and slack, and two or three pages before each of the four resume points */
+    assert_in_range(kv_seq_bytes(&s) / PAGE_BYTES, 4 + 4 * 2, 5 + 4 * 3);
+    assert_int_equal(kv_seq_resume(&s, 5000), 5000);
+    assert_int_equal(kv_seq_resume(&s, 4990), 4990);
+    assert_int_equal(kv_seq_resume(&s, 5000 - 64), 5000 - 64); /* the slack */
+    for (uint64_t p = 0; p <= 5000; p++) {
+        uint64_t r = kv_seq_resume(&s, p);
+        assert_true(r <= p);
+        assert_true(r >= p / interval * interval);
+        for (uint64_t e = r > window ? r - window + 1 : 0; e < r; e++)
+            assert_non_null(s.pages[e / 64]);
+    }
+    uint64_t to = kv_seq_resume(&s, 3000);
+    kv_seq_truncate(&s, f.pool, to);
+    assert_int_equal(to, 2048);
+    for (uint64_t n = to; n < 5000; n += 7) { /* grow again, differently cut */
+        assert_int_equal(reserve(&f, &s, n, n + 7), INFER_OK);
+        kv_seq_drop(&s, f.pool, n + 7);
+    }
+    assert_in_range(kv_seq_bytes(&s) / PAGE_BYTES, 4 + 4 * 2, 6 + 4 * 3);
+    kv_seq_free(&s, f.pool, &f.env);
+    teardown(&f);
+}
+
+/* Each allocation fails in turn: an error, no leak, and the table is still good. */
+static void test_no_memory(void **state)
+{
+    (void)state;
+    struct fixture f;
+    uint64_t failures = 0;
+    setup(&f, 0);
+    for (uint64_t k = 1;; k++) {
+        struct kv_seq a, b;
+        kv_seq_init(&a, PAGE_BYTES, 0);
+        kv_seq_init(&b, PAGE_BYTES, 0);
+        f.t.calls = 0;
+        f.t.fail_at = k;
+        infer_status st = reserve(&f, &a, 0, 64 * 100);
+        if (st == INFER_OK)
+            st = kv_seq_share(&b, &a, f.pool, &f.env, NULL);
+        f.t.fail_at = 0;
+        if (st != INFER_OK) {
+            assert_int_equal(st, INFER_ERROR_NO_MEMORY);
+            assert_int_equal(reserve(&f, &a, 0, 64 * 100), INFER_OK);
+            failures++;
+        }
+        kv_seq_free(&a, f.pool, &f.env);
+        kv_seq_free(&b, f.pool, &f.env);
+        if (st == INFER_OK)
+            break;
+    }
+    print_message("# %llu allocations failed in turn\n", (unsigned long long)failures);
+    assert_true(failures > 3);
+    teardown(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_copy_before_write),
+        cmocka_unit_test(test_window),
+        cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

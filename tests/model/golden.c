@@ -1,0 +1,42 @@
+#include "golden.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "testutil.h"
+
+const char *const golden_f32[] = {"llama", "llama-linear", "llama3-rope", "llama-yarn", "llama-bias", "smollm2", "qwen2",
+                                  "qwen3", "gemma3", "gemma3-scaled", "gpt2", NULL};
+const char *const golden_quantised[] = {"llama-q8_0", "llama-q4_0", "llama-q4_1", "llama-mix32", "llama-mix256", NULL};
+
+const char *fixture_path(const char *name)
+{
+    static char path[512];
+    (void)snprintf(path, sizeof path, INFER_SOURCE_DIR "/tests/data/fixtures/%s.gguf", name);
+    return path;
+}
+
+struct golden golden_read(const char *name)
+{
+    char path[512];
+    size_t len = 0;
+    struct golden g = {0};
+    (void)snprintf(path, sizeof path, INFER_SOURCE_DIR "/tests/data/fixtures/%s.golden", name);
+    g.data = test_read_file(path, &len);
+    assert_non_null(g.data);
+    assert_true(len > 24 && !memcmp(g.data, "IGOLD\0\0\1", 8));
+    memcpy(&g.n_prompt, g.data + 8, 4);
+    memcpy(&g.n_vocab, g.data + 12, 4);
+    memcpy(&g.n_greedy, g.data + 16, 4);
+    assert_int_equal(len, 24 + 4 * ((size_t)g.n_prompt + g.n_greedy + (size_t)g.n_prompt * g.n_vocab));
+    g.prompt = (const int32_t *)(const void *)(g.data + 24);
+    g.greedy = g.prompt + g.n_prompt;
+    g.logits = (const float *)(const void *)(g.greedy + g.n_greedy);
+    return g;
+}
+
+void golden_free(struct golden *g)
+{
+    free(g->data);
+}

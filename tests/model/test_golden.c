@@ -1,0 +1,160 @@
+/* The forward pass against transformers in f32: every architecture, every position. */
+#include "testutil.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "golden.h"
+#include "infer/infer.h"
+
+static infer_error error;
+
+static void ok(infer_status st)
+{
+    if (st != INFER_OK)
+        fail_msg("%s: %s (%s)", infer_status_name(st), error.text, error.name);
+}
+
+static infer_session *open_session(const char *name, int32_t numerics, int32_t kv_type)
+{
+    infer_engine_options eo;
+    infer_engine *engine;
+    infer_model *model;
+    infer_session *session;
+    infer_session_options so;
+    INFER_INIT(&error);
+    INFER_INIT(&eo);
+    eo.numerics = numerics;
+    eo.threads = 2;
+    ok(infer_engine_create(&eo, &engine, &error));
+    ok(infer_model_open_path(engine, fixture_path(name), &model, &error));
+    INFER_INIT(&so);
+    so.kv_type = kv_type;
+    ok(infer_session_create(model, &so, &session, &error));
+    infer_model_release(model);
+    infer_engine_release(engine);
+    return session;
+}
+
+/* Logits of every prompt position into out [n_prompt][n_vocab]. */
+static void run_prompt(infer_session *s, const struct golden *g, float *out)
+{
+    infer_step_item it;
+    INFER_INIT(&it);
+    it.session = s;
+    it.logits = INFER_LOGITS_ALL;
+    ok(infer_session_append(s, g->prompt, g->n_prompt, &error));
+    ok(infer_step(&it, 1, NULL, &error));
+    assert_int_equal(it.done, g->n_prompt);
+    for (uint32_t i = 0; i < g->n_prompt; i++) {
+        const float *row;
+        uint64_t pos;
+        ok(infer_session_logits(s, i, &row, &pos, &error));
+        assert_int_equal(pos, i);
+        memcpy(out + (size_t)i * g->n_vocab, row, g->n_vocab * sizeof(float));
+    }
+}
+
+/* The largest error over all positions, as a share of the reference's range at that position. */
+static double worst_error(const struct golden *g, const float *got)
+{
+    double worst = 0;
+    for (uint32_t p = 0; p < g->n_prompt; p++) {
+        const float *ref = g->logits + (size_t)p * g->n_vocab, *x = got + (size_t)p * g->n_vocab;
+        double lo = ref[0], hi = ref[0], err = 0;
+        for (uint32_t i = 0; i < g->n_vocab; i++) {
+            double d = (double)x[i] - ref[i];
+            lo = ref[i] < lo ? ref[i] : lo;
+            hi = ref[i] > hi ? ref[i] : hi;
+            err = d > err ? d : -d > err ? -d : err;
+        }
+        worst = err / (hi - lo) > worst ? err / (hi - lo) : worst;
+    }
+    return worst;
+}
+
+static void check_greedy(infer_session *s, const struct golden *g)
+{
+    infer_event ev;
+    infer_generate_options o;
+    INFER_INIT(&o);
+    o.max_tokens = g->n_greedy;
+    ok(infer_generate_begin(s, &o, &error));
+    for (uint32_t i = 0; i < g->n_greedy; i++) {
+        INFER_INIT(&ev);
+        ok(infer_generate_next(s, &ev, NULL, &error));
+        assert_int_equal(ev.kind, INFER_EVENT_TOKEN);
+        if (ev.id != g->greedy[i])
+            fail_msg("greedy token %u is %d, expected %d", i, ev.id, g->greedy[i]);
+    }
+    ok(infer_generate_next(s, &ev, NULL, &error));
+    assert_int_equal(ev.kind, INFER_EVENT_DONE);
+    assert_int_equal(ev.finish_reason, INFER_FINISH_LENGTH);
+    assert_int_equal(infer_generate_next(s, &ev, NULL, NULL), INFER_ERROR_STATE);
+}
+
+static void test_f32(void **state)
+{
+    const char *name = *state;
+    struct golden g = golden_read(name);
+    float *got = malloc((size_t)g.n_prompt * g.n_vocab * sizeof *got);
+    infer_session *s = open_session(name, INFER_NUMERICS_EXACT, INFER_KV_F32);
+    run_prompt(s, &g, got);
+    double worst = worst_error(&g, got);
+    print_message("# %s: worst error %.2e of the range\n", name, worst);
+    assert_true(worst <= 1e-4);
+    check_greedy(s, &g);
+    infer_session_release(s);
+    /* the default KV type rounds keys and values to f16 */
+    s = open_session(name, INFER_NUMERICS_EXACT, INFER_KV_F16);
+    run_prompt(s, &g, got);
+    worst = worst_error(&g, got);
+    print_message("# %s, f16 KV: worst error %.2e of the range\n", name, worst);
+    assert_true(worst <= 5e-3);
+    infer_session_release(s);
+    free(got);
+    golden_free(&g);
+}
+
+/* PRECISE with quantised weights equals the same weights expanded to F32, to the bit: both run in the float product's order. EXACT rounds
+ * activations to 8 bits and comes close. */
+static void test_quantised(void **state)
+{
+    const char *name = *state;
+    char twin[64];
+    struct golden g = golden_read(name);
+    size_t n = (size_t)g.n_prompt * g.n_vocab;
+    float *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
+    (void)snprintf(twin, sizeof twin, "%s-f32", name);
+    infer_session *s = open_session(name, INFER_NUMERICS_PRECISE, INFER_KV_F32);
+    run_prompt(s, &g, a);
+    check_greedy(s, &g);
+    infer_session_release(s);
+    s = open_session(twin, INFER_NUMERICS_PRECISE, INFER_KV_F32);
+    run_prompt(s, &g, b);
+    infer_session_release(s);
+    assert_memory_equal(a, b, n * sizeof *a);
+    assert_true(worst_error(&g, a) <= 1e-4);
+    s = open_session(name, INFER_NUMERICS_EXACT, INFER_KV_F32);
+    run_prompt(s, &g, a);
+    infer_session_release(s);
+    print_message("# %s: int8 activations: worst error %.2e of the range\n", name, worst_error(&g, a));
+    assert_true(worst_error(&g, a) <= 0.05);
+    assert_memory_not_equal(a, b, n * sizeof *a);
+    free(a);
+    free(b);
+    golden_free(&g);
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[32];
+    size_t n = 0;
+    for (size_t i = 0; golden_f32[i]; i++)
+        tests[n++] = (struct CMUnitTest){golden_f32[i], test_f32, NULL, NULL, (void *)(uintptr_t)golden_f32[i]};
+    for (size_t i = 0; golden_quantised[i]; i++)
+        tests[n++] =
+            (struct CMUnitTest){golden_quantised[i], test_quantised, NULL, NULL, (void *)(uintptr_t)golden_quantised[i]};
+    return _cmocka_run_group_tests("golden", tests, n, NULL, NULL);
+}

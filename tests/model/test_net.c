@@ -1,0 +1,315 @@
+/* Models that are structurally wrong are refused at open, with the field named (hostile inputs N07 and N08); every tensor counts. */
+#include "testutil.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "golden.h"
+#include "gguf_edit.h"
+
+static infer_engine *engine;
+
+static int setup(void **state)
+{
+    (void)state;
+    infer_engine_options o;
+    INFER_INIT(&o);
+    o.threads = 1;
+    return infer_engine_create(&o, &engine, NULL);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    infer_engine_release(engine);
+    return 0;
+}
+
+static infer_file *open_fixture(const char *name)
+{
+    infer_source src;
+    infer_file *f;
+    infer_source_path(&src, fixture_path(name), INFER_ZSTR);
+    assert_int_equal(infer_file_open(NULL, &src, NULL, &f, NULL), INFER_OK);
+    return f;
+}
+
+/* 32-byte aligned, so that it is used in place. */
+static infer_status open_bytes(const void *data, size_t len, infer_model **out, infer_error *err)
+{
+    infer_source src;
+    INFER_INIT(err);
+    infer_source_memory(&src, data, len);
+    return infer_model_open(engine, &src, NULL, out, err);
+}
+
+static infer_status open_edited(const char *fixture, const struct gguf_edit *e, infer_error *err)
+{
+    infer_model *m = NULL;
+    infer_file *f = open_fixture(fixture);
+    struct buf b = gguf_edit(f, e);
+    infer_status st = open_bytes(b.data, b.len, &m, err);
+    assert_true((st == INFER_OK) == (m != NULL));
+    infer_model_release(m);
+    buf_free(&b);
+    infer_file_release(f);
+    return st;
+}
+
+static void test_unchanged_copy_opens(void **state)
+{
+    (void)state;
+    infer_error err;
+    for (size_t i = 0; golden_f32[i]; i++)
+        assert_int_equal(open_edited(golden_f32[i], &(struct gguf_edit){0}, &err), INFER_OK);
+}
+
+#define U32(key, n, status) {{.set_key = key, .set_type = FILE_U32, .number = n}, status, key}
+#define F32(key, n, status) {{.set_key = key, .set_type = FILE_F32, .number = n}, status, key}
+#define STR(key, s, status) {{.set_key = key, .set_type = FILE_STRING, .string = s}, status, key}
+
+static const struct {
+    struct gguf_edit edit;
+    infer_status status;
+    const char *name; /* that the error must give; NULL: any */
+} wrong[] = {
+    {{.drop_key = "general.architecture"}, INFER_ERROR_MISSING, "general.architecture"},
+    STR("general.architecture", "lama", INFER_ERROR_ARCHITECTURE), /* the name is the architecture's */
+    STR("general.architecture", "", INFER_ERROR_ARCHITECTURE),
+    U32("general.architecture", 7, INFER_ERROR_VALUE),
+    U32("llama.block_count", 0, INFER_ERROR_VALUE),
+    U32("llama.block_count", 513, INFER_ERROR_VALUE),
+    U32("llama.block_count", 2147483648.0, INFER_ERROR_VALUE),
+    STR("llama.block_count", "2", INFER_ERROR_VALUE),
+    {{.set_key = "llama.block_count", .set_type = FILE_I32, .number = -1}, INFER_ERROR_VALUE, "llama.block_count"},
+    {{.set_key = "llama.block_count", .set_type = FILE_U32, .number = 9}, INFER_ERROR_MISSING, NULL},
+    {{.set_key = "llama.block_count", .set_type = FILE_U32, .number = 1}, INFER_ERROR_UNSUPPORTED, NULL},
+    {{.drop_key = "llama.block_count"}, INFER_ERROR_MISSING, "llama.block_count"},
+    U32("llama.embedding_length", 0, INFER_ERROR_VALUE),
+    U32("llama.embedding_length", 4294967295.0, INFER_ERROR_VALUE),
+    {{.set_key = "llama.embedding_length", .set_type = FILE_U32, .number = 128}, INFER_ERROR_SHAPE, NULL},
+    U32("llama.context_length", 0, INFER_ERROR_VALUE),
+    U32("llama.attention.head_count", 0, INFER_ERROR_VALUE),
+    U32("llama.attention.head_count", 4294967295.0, INFER_ERROR_VALUE),
+    U32("llama.attention.head_count_kv", 0, INFER_ERROR_VALUE),
+    U32("llama.attention.head_count_kv", 3, INFER_ERROR_VALUE),
+    {{.set_key = "llama.attention.key_length", .set_type = FILE_U32, .number = 20}, INFER_ERROR_UNSUPPORTED, NULL},
+    {{.set_key = "llama.attention.key_length", .set_type = FILE_U32, .number = 8}, INFER_ERROR_VALUE, "llama.rope.dimension_count"},
+    U32("llama.attention.key_length", 4096, INFER_ERROR_VALUE),
+    U32("llama.rope.dimension_count", 1024, INFER_ERROR_VALUE),
+    U32("llama.rope.dimension_count", 18, INFER_ERROR_VALUE),
+    U32("llama.rope.dimension_count", 7, INFER_ERROR_VALUE),
+    F32("llama.rope.freq_base", 0, INFER_ERROR_VALUE),
+    F32("llama.rope.freq_base", NAN, INFER_ERROR_VALUE),
+    F32("llama.rope.freq_base", INFINITY, INFER_ERROR_VALUE),
+    F32("llama.rope.scaling.factor", -1, INFER_ERROR_VALUE),
+    STR("llama.rope.scaling.type", "spiral", INFER_ERROR_UNSUPPORTED),
+    F32("llama.attention.layer_norm_rms_epsilon", NAN, INFER_ERROR_VALUE),
+    F32("llama.attention.layer_norm_rms_epsilon", -1, INFER_ERROR_VALUE),
+    {{.drop_key = "llama.attention.layer_norm_rms_epsilon"}, INFER_ERROR_MISSING, NULL},
+    U32("llama.feed_forward_length", 0, INFER_ERROR_VALUE),
+    U32("llama.expert_used_count", 2, INFER_ERROR_VALUE),
+    U32("llama.expert_count", 4, INFER_ERROR_UNSUPPORTED),
+    {{.set_key = "llama.vocab_size", .set_type = FILE_U32, .number = 161}, INFER_ERROR_SHAPE, "token_embd.weight"},
+    {{.set_key = "llama.vocab_size", .set_type = FILE_U32, .number = 0}, INFER_ERROR_VALUE, NULL},
+    {{.rename_tensor = "blk.1.ffn_up.weight", .new_name = "blk.2147483648.ffn_up.weight"}, INFER_ERROR_MISSING,
+     "blk.1.ffn_up.weight"},
+    {{.rename_tensor = "output.weight", .new_name = "blk.0.attn_q_norm.weight"}, INFER_ERROR_UNSUPPORTED,
+     "blk.0.attn_q_norm.weight"},
+    {{.reshape_tensor = "output_norm.weight", .d0 = 32, .d1 = 2}, INFER_ERROR_SHAPE, "output_norm.weight"},
+    {{.reshape_tensor = "blk.0.attn_output.weight", .d0 = 32, .d1 = 128}, INFER_ERROR_SHAPE, "blk.0.attn_output.weight"},
+};
+
+static void test_wrong(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        infer_error err;
+        infer_status st = open_edited("llama", &wrong[i].edit, &err);
+        const char *name = wrong[i].name;
+        if (wrong[i].status == INFER_ERROR_ARCHITECTURE)
+            name = wrong[i].edit.string;
+        if (st != wrong[i].status || (name && strcmp(name, err.name)) || !err.text[0])
+            fail_msg("case %zu: status %s, name '%s', text '%s'", i, infer_status_name(st), err.name, err.text);
+    }
+}
+
+/* Without any one of its tensors a model is refused by that name (or the output matrix is tied). */
+static void test_missing_tensors(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"llama", "qwen2", "qwen3", "gemma3", "gpt2", NULL};
+    for (size_t k = 0; names[k]; k++) {
+        infer_file *f = open_fixture(names[k]);
+        for (uint64_t i = 0; i < f->n_tensors; i++) {
+            char name[64];
+            infer_error err;
+            (void)snprintf(name, sizeof name, "%.*s", (int)f->tensors[i].name.len, f->tensors[i].name.data);
+            infer_status st = open_edited(names[k], &(struct gguf_edit){.drop_tensor = name}, &err);
+            if (!strcmp(name, "output.weight"))
+                assert_int_equal(st, INFER_OK);
+            else if (st != INFER_ERROR_MISSING || strcmp(err.name, name))
+                fail_msg("%s without %s: %s, '%s'", names[k], name, infer_status_name(st), err.name);
+        }
+        infer_file_release(f);
+    }
+}
+
+/* The logits of the last prompt element. */
+static void last_logits(const void *data, size_t len, const struct golden *g, float *out)
+{
+    infer_model *m;
+    infer_session *s;
+    infer_error err;
+    infer_step_item it;
+    const float *row;
+    if (open_bytes(data, len, &m, &err) != INFER_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(infer_session_create(m, NULL, &s, NULL), INFER_OK);
+    assert_int_equal(infer_session_append(s, g->prompt, g->n_prompt, NULL), INFER_OK);
+    INFER_INIT(&it);
+    it.session = s;
+    assert_int_equal(infer_step(&it, 1, NULL, NULL), INFER_OK);
+    assert_int_equal(infer_session_logits(s, 0, &row, NULL, NULL), INFER_OK);
+    memcpy(out, row, g->n_vocab * sizeof *out);
+    infer_session_release(s);
+    infer_model_release(m);
+}
+
+/* Changing any one tensor changes the logits: nothing in the file goes unread. */
+static void test_every_tensor_counts(void **state)
+{
+    (void)state;
+    size_t changed = 0;
+    for (size_t k = 0; golden_f32[k]; k++) {
+        struct golden g = golden_read(golden_f32[k]);
+        float *want = malloc(g.n_vocab * sizeof *want), *got = malloc(g.n_vocab * sizeof *got);
+        infer_file *f = open_fixture(golden_f32[k]);
+        struct buf b = gguf_edit(f, &(struct gguf_edit){0});
+        char *data = mem_alloc_aligned(&alloc_default, b.len, 64);
+        memcpy(data, b.data, b.len);
+        infer_source src;
+        infer_file *copy;
+        infer_source_memory(&src, data, b.len);
+        assert_int_equal(infer_file_open(NULL, &src, NULL, &copy, NULL), INFER_OK);
+        last_logits(data, b.len, &g, want);
+        for (uint64_t i = 0; i < copy->n_tensors; i++) {
+            const struct file_tensor *t = &copy->tensors[i];
+            float *w = (float *)(void *)(data + ((const char *)t->data - data));
+            assert_int_equal(t->type, INFER_TYPE_F32);
+            char *saved = malloc((size_t)t->bytes);
+            memcpy(saved, w, (size_t)t->bytes);
+            for (uint64_t j = 0; j < t->n; j++)
+                w[j] = w[j] * 1.25f + 0.01f;
+            last_logits(data, b.len, &g, got);
+            if (!memcmp(want, got, g.n_vocab * sizeof *got))
+                fail_msg("%s: %.*s makes no difference", golden_f32[k], (int)t->name.len, t->name.data);
+            memcpy(w, saved, (size_t)t->bytes);
+            free(saved);
+            changed++;
+        }
+        infer_file_release(copy);
+        infer_file_release(f);
+        mem_free(&alloc_default, data);
+        buf_free(&b);
+        free(want);
+        free(got);
+        golden_free(&g);
+    }
+    print_message("# %zu tensors changed one by one\n", changed);
+    assert_true(changed > 100);
+}
+
+/* More embedding rows than the vocabulary are padding: refused as input, never sampled. */
+static void test_padded_vocabulary(void **state)
+{
+    (void)state;
+    infer_file *f = open_fixture("llama");
+    struct buf b = gguf_edit(f, &(struct gguf_edit){.set_key = "llama.vocab_size", .set_type = FILE_U32, .number = 40});
+    infer_model *m;
+    infer_session *s;
+    infer_error err;
+    infer_model_info info;
+    infer_event ev;
+    int32_t id = 40;
+    assert_int_equal(open_bytes(b.data, b.len, &m, &err), INFER_OK);
+    INFER_INIT(&info);
+    assert_int_equal(infer_model_get_info(m, &info, NULL), INFER_OK);
+    assert_int_equal(info.vocab_size, 160);
+    assert_int_equal(infer_session_create(m, NULL, &s, NULL), INFER_OK);
+    assert_int_equal(infer_session_append(s, &id, 1, NULL), INFER_ERROR_TOKEN);
+    id = 39;
+    assert_int_equal(infer_session_append(s, &id, 1, NULL), INFER_OK);
+    infer_sampling sampling;
+    INFER_INIT(&sampling);
+    sampling.temperature = 50; /* nearly uniform */
+    assert_int_equal(infer_session_set_sampling(s, &sampling, NULL), INFER_OK);
+    assert_int_equal(infer_generate_begin(s, NULL, NULL), INFER_OK);
+    for (int i = 0; i < 100; i++) {
+        INFER_INIT(&ev);
+        assert_int_equal(infer_generate_next(s, &ev, NULL, NULL), INFER_OK);
+        assert_true(ev.id >= 0 && ev.id < 40);
+    }
+    infer_session_release(s);
+    infer_model_release(m);
+    buf_free(&b);
+    infer_file_release(f);
+}
+
+/* A weight that is not a number makes an error, not a token; other sessions go on. */
+static void test_nonfinite(void **state)
+{
+    (void)state;
+    struct golden g = golden_read("llama");
+    infer_file *f = open_fixture("llama"), *copy;
+    struct buf b = gguf_edit(f, &(struct gguf_edit){0});
+    char *data = mem_alloc_aligned(&alloc_default, b.len, 64);
+    memcpy(data, b.data, b.len);
+    infer_source src;
+    infer_model *m;
+    infer_session *s[2];
+    infer_error err;
+    infer_source_memory(&src, data, b.len);
+    assert_int_equal(infer_file_open(NULL, &src, NULL, &copy, NULL), INFER_OK);
+    const struct file_tensor *t = file_find_tensor(copy, "token_embd.weight", 17);
+    float *w = (float *)(void *)(data + ((const char *)t->data - data));
+    w[5 * t->dims[0]] = NAN; /* of token 5 only */
+    assert_int_equal(open_bytes(data, b.len, &m, &err), INFER_OK);
+    infer_step_item it[2];
+    for (int i = 0; i < 2; i++) {
+        int32_t ids[2] = {i ? 5 : 6, 7};
+        assert_int_equal(infer_session_create(m, NULL, &s[i], NULL), INFER_OK);
+        assert_int_equal(infer_session_append(s[i], ids, 2, NULL), INFER_OK);
+        INFER_INIT(&it[i]);
+        it[i].session = s[i];
+    }
+    assert_int_equal(infer_step(it, 2, NULL, &err), INFER_ERROR_NONFINITE);
+    assert_int_equal(it[0].status, INFER_OK);
+    assert_int_equal(it[1].status, INFER_ERROR_NONFINITE);
+    assert_int_equal(it[1].done, 0);
+    infer_session_info info;
+    INFER_INIT(&info);
+    assert_int_equal(infer_session_get_info(s[1], &info, NULL), INFER_OK);
+    assert_int_equal(info.computed, 0);
+    assert_int_equal(info.length, 2);
+    for (int i = 0; i < 2; i++)
+        infer_session_release(s[i]);
+    infer_model_release(m);
+    infer_file_release(copy);
+    infer_file_release(f);
+    mem_free(&alloc_default, data);
+    buf_free(&b);
+    golden_free(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unchanged_copy_opens), cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_missing_tensors),      cmocka_unit_test(test_every_tensor_counts),
+        cmocka_unit_test(test_padded_vocabulary),    cmocka_unit_test(test_nonfinite),
+    };
+    return cmocka_run_group_tests_name("net", tests, setup, teardown);
+}
