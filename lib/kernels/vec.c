@@ -22,6 +22,12 @@ infer_status vec_kernels_init(struct vec_kernels *k, int32_t level, infer_error 
         VEC_SLOTS_avx512(SET_AVX512)
     }
 #endif
+#if KERNELS_HAVE_NEON
+#define SET_NEON(name, type) k->name = vec_##name##_neon;
+    if (cpu_level_includes(level, INFER_CPU_NEON)) {
+        VEC_SLOTS_neon(SET_NEON)
+    }
+#endif
     (void)level;
 #define CHECK_SLOT(name, type)                                                                                         \
     if (!k->name)                                                                                                      \

@@ -96,6 +96,7 @@ infer_status vec_kernels_init(struct vec_kernels *k, int32_t level, infer_error 
 #define VEC_SLOTS_scalar VEC_SLOTS
 #define VEC_SLOTS_avx2   VEC_SLOTS
 #define VEC_SLOTS_avx512 VEC_SLOTS
+#define VEC_SLOTS_neon   VEC_SLOTS
 
 #define VEC_PROTO_scalar(name, type) type vec_##name##_scalar;
 VEC_SLOTS_scalar(VEC_PROTO_scalar)
@@ -103,5 +104,7 @@ VEC_SLOTS_scalar(VEC_PROTO_scalar)
 VEC_SLOTS_avx2(VEC_PROTO_avx2)
 #define VEC_PROTO_avx512(name, type) type vec_##name##_avx512;
 VEC_SLOTS_avx512(VEC_PROTO_avx512)
+#define VEC_PROTO_neon(name, type) type vec_##name##_neon;
+VEC_SLOTS_neon(VEC_PROTO_neon)
 
 #endif

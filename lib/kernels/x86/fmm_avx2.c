@@ -135,12 +135,12 @@ INLINE void columns(const struct fmm_args *a, enum kind kind, uint32_t col, uint
 
 INLINE void matmul(const struct fmm_args *a, enum kind kind)
 {
-    uint64_t fit = a->n_in ? COL_BLOCK_BYTES / ((uint64_t)a->n_in * 4) / MAX_C * MAX_C : a->n_col;
-    uint32_t step = fit < MAX_C ? MAX_C : fit > a->n_col ? a->n_col : (uint32_t)fit;
-    for (uint32_t c = 0; c < a->n_col; c += step) {
-        columns(a, kind, c, a->n_col - c < step ? a->n_col : c + step);
-        if (a->n_col - c < step)
-            break;
+    uint64_t fit = COL_BLOCK_BYTES / ((uint64_t)a->n_in * 4 + 1) / MAX_C * MAX_C;
+    uint32_t most = fit < MAX_C ? MAX_C : (uint32_t)fit;
+    for (uint32_t c = 0; c < a->n_col;) {
+        uint32_t n = a->n_col - c < most ? a->n_col - c : most;
+        columns(a, kind, c, c + n);
+        c += n;
     }
 }
 
