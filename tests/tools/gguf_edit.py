@@ -16,7 +16,7 @@ class Reader:
 
     def string(self):
         length = self.take("Q")
-        self.at += length
+        self.at = self.at + length
         return self.data[self.at - length:self.at]
 
     def skip(self, kind):
@@ -54,7 +54,8 @@ def edit(data, strings):
     infos = r.at
     for _ in range(n_tensors):
         r.string()
-        r.at += 8 * r.take("I") + 4 + 8
+        dims = r.take("I")
+        r.at += 8 * dims + 4 + 8
     tensors = data[infos:r.at]
     body = data[(r.at + alignment - 1) // alignment * alignment:]
     for key, value in strings.items():

@@ -329,74 +329,79 @@ def test_chat_json():
     assert [json.loads(line)["event"] for line in lines].count("done") == 2
 
 
-def read_until(fd, want, seconds=SLOW):
-    got = b""
-    end = time.monotonic() + seconds
-    while want not in got:
-        left = end - time.monotonic()
-        assert left > 0 and select.select([fd], [], [], left)[0], f"{want!r} did not come: {got!r}"
-        try:
-            part = os.read(fd, 4096)
-        except OSError:
-            part = b""
-        assert part, f"the terminal closed before {want!r}: {got!r}"
-        got += part
-    return got
+class Terminal:
+    """infer-cli on a pseudo-terminal."""
 
+    def __init__(self, *args):
+        self.pid, self.fd = pty.fork()
+        self.rest = b""
+        if self.pid == 0:
+            os.execve(CLI, [CLI, *args], ENV)
 
-def on_terminal(*args):
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.execve(CLI, [CLI, *args], ENV)
-    return pid, fd
+    def read_until(self, want, seconds=SLOW):
+        """Everything up to and including want."""
+        end = time.monotonic() + seconds
+        while want not in self.rest:
+            left = end - time.monotonic()
+            assert left > 0 and select.select([self.fd], [], [], left)[0], f"{want!r} did not come: {self.rest!r}"
+            try:
+                part = os.read(self.fd, 4096)
+            except OSError:
+                part = b""
+            assert part, f"the terminal closed before {want!r}: {self.rest!r}"
+            self.rest += part
+        got, self.rest = self.rest.split(want, 1)
+        return got + want
 
+    def write(self, keys):
+        os.write(self.fd, keys)
 
-def ended(pid, seconds=SLOW):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.05)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    raise AssertionError("it did not end")
+    def ended(self, seconds=SLOW):
+        """The exit status."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            done, status = os.waitpid(self.pid, os.WNOHANG)
+            if done:
+                os.close(self.fd)
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.05)
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        raise AssertionError("it did not end")
 
 
 def test_chat_on_a_terminal():
-    pid, fd = on_terminal("-m", chat_model(), "--chat", "--temp", "0", "-n", "5")
-    read_until(fd, b"> ")
-    os.write(fd, b"/help\r")
-    read_until(fd, b"/compact")
-    read_until(fd, b"> ")
-    os.write(fd, b"Once upon a timf\x7fe\r")  # a mistake, mended
-    got = read_until(fd, b"> ")
-    os.write(fd, b"/stats\r")
-    read_until(fd, b"tokens/s")
-    os.write(fd, b"/exit\r")
-    assert ended(pid) == 0
-    os.close(fd)
-    assert got
+    t = Terminal("-m", chat_model(), "--chat", "--temp", "0", "-n", "5")
+    t.read_until(b"> ")
+    t.write(b"/help\r")
+    t.read_until(b"/compact")
+    t.read_until(b"\n> ")
+    t.write(b"Once upon a timf\x7fe\r")  # a mistake, mended
+    t.read_until(b"\n")
+    got = t.read_until(b"\n> ")
+    assert len(got) > 8, got
+    t.write(b"/stats\r")
+    t.read_until(b"tokens/s")
+    t.write(b"/exit\r")
+    assert t.ended() == 0
 
 
 def test_interrupt_on_a_terminal():
-    pid, fd = on_terminal("-m", chat_model(), "--chat", "--ignore-eos", "-n", "100000", "--ctx", "100000")
-    read_until(fd, b"> ")
-    os.write(fd, b"Once\r")
-    read_until(fd, b"\n")
+    t = Terminal("-m", chat_model(), "--chat", "--ignore-eos", "-n", "100000", "--ctx", "100000")
+    t.read_until(b"> ")
+    t.write(b"Once\r")
+    t.read_until(b"\n")
     time.sleep(0.3)
-    os.write(fd, b"\x03")  # ends the answer, not the program
-    read_until(fd, b"> ")
-    os.write(fd, b"/exit\r")
-    assert ended(pid) == 0
-    os.close(fd)
+    t.write(b"\x03")  # ends the answer, not the program
+    t.read_until(b"\n> ")
+    t.write(b"/exit\r")
+    assert t.ended() == 0
 
 
 def test_no_prompt_on_a_terminal():
-    pid, fd = on_terminal("-m", MODEL)
-    read_until(fd, b"no prompt")
-    assert ended(pid) == 1
-    os.close(fd)
+    t = Terminal("-m", MODEL)
+    t.read_until(b"no prompt")
+    assert t.ended() == 1
 
 
 def main():

@@ -30,6 +30,16 @@ static infer_status feed(infer_session *s, const int32_t *ids, uint64_t count, i
     return st == INFER_OK ? infer_session_append(s, ids + same, count - same, err) : st;
 }
 
+static infer_status count_pending(const infer_session *s, struct answer *a, infer_error *err)
+{
+    infer_session_info info;
+    INFER_INIT(&info);
+    infer_status st = infer_session_get_info(s, &info, err);
+    if (st == INFER_OK)
+        a->computed_tokens = info.length - info.computed;
+    return st;
+}
+
 static const char *finish_name(const struct answer *a)
 {
     switch (a->finish) {
@@ -79,7 +89,6 @@ static void json_done(const struct answer *a, const infer_event *ev)
 static void take_event(const struct cli *c, const infer_event *ev, bool quiet, struct answer *a)
 {
     if (ev->kind == INFER_EVENT_PREFILL) {
-        a->computed_tokens = ev->total;
         if (!quiet)
             progress_show("reading the prompt", ev->done, ev->total);
         return;
@@ -151,6 +160,8 @@ int generate(struct cli *c, infer_session *session, const int32_t *ids, uint64_t
     go.flags = c->opt.ignore_eos ? INFER_IGNORE_EOS : 0;
     *a = (struct answer){.prompt_tokens = count};
     infer_status st = feed(session, ids, count, &err);
+    if (st == INFER_OK)
+        st = count_pending(session, a, &err);
     if (st == INFER_OK)
         st = infer_generate_begin(session, &go, &err);
     if (st == INFER_OK)

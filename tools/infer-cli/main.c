@@ -184,14 +184,14 @@ static int run(struct cli *c)
     if (code == EXIT_OK && !c->opt.chat && !c->opt.info)
         code = get_prompt(&c->opt, &prompt);
     if (code == EXIT_OK)
-        code = model_find(c);
+        code = cli_model_find(c);
     if (code == EXIT_OK && c->opt.info)
         code = run_info(c);
     else if (code == EXIT_OK && c->opt.tokenize)
         code = run_tokenize(c, prompt.data ? prompt.data : "", prompt.len);
-    else if (code == EXIT_OK && (code = model_open(c)) == EXIT_OK)
+    else if (code == EXIT_OK && (code = cli_model_open(c)) == EXIT_OK)
         code = c->opt.chat ? run_chat(c) : run_once(c, &prompt);
-    model_close(c);
+    cli_model_close(c);
     text_free(&prompt);
     return code;
 }

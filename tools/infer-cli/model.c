@@ -56,7 +56,7 @@ static bool bundled_model(struct text *path)
     return readable(path);
 }
 
-int model_find(struct cli *c)
+int cli_model_find(struct cli *c)
 {
     struct text path = {0};
     if (c->opt.model) {
@@ -153,7 +153,7 @@ static void choose_mode(struct cli *c)
         note("--system and --template-arg have no effect without one");
 }
 
-int model_open(struct cli *c)
+int cli_model_open(struct cli *c)
 {
     infer_error err;
     infer_source source;
@@ -179,7 +179,7 @@ int model_open(struct cli *c)
     return code;
 }
 
-void model_close(struct cli *c)
+void cli_model_close(struct cli *c)
 {
     infer_session_release(c->session);
     infer_model_release(c->model);

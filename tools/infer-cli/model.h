@@ -5,9 +5,9 @@
 #include "cli.h"
 
 /* Sets c->model_path: -m, else the cached default model, else the bundled one. An exit code. */
-int model_find(struct cli *c);
+int cli_model_find(struct cli *c);
 /* Opens engine, model and session with the command line's settings. An exit code. */
-int model_open(struct cli *c);
-void model_close(struct cli *c);
+int cli_model_open(struct cli *c);
+void cli_model_close(struct cli *c);
 
 #endif

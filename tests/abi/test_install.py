@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""What `meson install` puts where, and that a stranger's program builds with it: test_install.py MESON BUILD CC [--sanitized]"""
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+
+MESON, BUILD, CC = sys.argv[1].split(";"), sys.argv[2], sys.argv[3].split(";")
+SANITIZED = "--sanitized" in sys.argv
+ROOT = tap.source_dir()
+MODEL = os.path.join(ROOT, "models", "tiny.gguf")
+SCRATCH = tempfile.TemporaryDirectory(prefix="infer-install-")
+DEST = SCRATCH.name
+
+
+def run(*command, **more):
+    result = subprocess.run(command, capture_output=True, check=False, **more)
+    assert result.returncode == 0, f"{command}: {result.stdout!r} {result.stderr!r}"
+    return result.stdout
+
+
+def find(name):
+    for base, _, names in os.walk(DEST):
+        if name in names:
+            return os.path.join(base, name)
+    raise AssertionError(f"{name} was not installed")
+
+
+def test_install():
+    run(*MESON, "install", "-C", BUILD, "--no-rebuild", "--destdir", DEST)
+    for name in ("infer.h", "libinfer.so.0", "libinfer.so", "libinfer.a", "libinfer.pc"):
+        find(name)
+
+
+def test_tool_is_complete():
+    cli = find("infer-cli")
+    find("infer-cli.1")
+    env = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(find("libinfer.so.0")), XDG_CACHE_HOME=DEST)
+    result = subprocess.run([cli, "--temp", "0", "-n", "8", "Once upon a time"], env=env, capture_output=True, check=False)
+    assert result.returncode == 0 and result.stdout.strip(), result
+    assert b"bundled" in result.stderr, "the installed model was not used"
+
+
+def compiled(source, *extra):
+    if SANITIZED:
+        raise tap.Skip("a sanitized library needs a sanitized program")
+    library = find("libinfer.so.0")
+    env = dict(os.environ, PKG_CONFIG_LIBDIR=os.path.dirname(find("libinfer.pc")), PKG_CONFIG_SYSROOT_DIR=DEST)
+    flags = run("pkg-config", "--cflags", "--libs", "libinfer", env=env).decode().split()
+    program = os.path.join(DEST, "program")
+    run(*CC, os.path.join(ROOT, "examples", source), "-o", program, *flags, *extra)
+    return program, dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(library))
+
+
+def test_simple_by_pkg_config():
+    program, env = compiled("simple.c")
+    assert len(run(program, MODEL, "Once upon a time", env=env)) > 40
+
+
+def test_stream_cancel_by_pkg_config():
+    program, env = compiled("stream_cancel.c", "-pthread")
+    assert b"the session holds" in run(program, MODEL, "Once upon a time", "0.05", env=env)
+
+
+def test_example_reports_errors():
+    program, env = compiled("simple.c")
+    result = subprocess.run([program, "/nonexistent.gguf", "x"], env=env, capture_output=True, check=False)
+    assert result.returncode == 1 and b"no such file" in result.stderr, result
+
+
+tap.main(globals())
