@@ -43,7 +43,8 @@ static infer_status fail(struct parser *p, const char *what)
 
 static infer_status fail_memory(struct parser *p, size_t wanted)
 {
-    if (p->ar->limit && wanted > p->ar->limit - p->ar->used)
+    size_t whole = wanted > SIZE_MAX - 15 ? SIZE_MAX : (wanted + 15) & ~(size_t)15; /* as the arena counts */
+    if (p->ar->limit && whole > p->ar->limit - p->ar->used)
         return err_at(p->err, INFER_ERROR_LIMIT, NULL, 0, p->pos, "JSON needs more memory than the limit allows");
     return err_no_memory(p->err);
 }

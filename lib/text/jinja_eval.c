@@ -242,7 +242,7 @@ bool jx_slice(struct jx *x, const struct jv *obj, const struct jv *start, const 
               struct jv *out)
 {
     size_t len;
-    int64_t from, to, by = 1;
+    int64_t from = 0, to = 0, by = 1;
     if (obj->type == J_UNDEF)
         return jx_undef_error(x, obj);
     if (!is_indexable(obj))

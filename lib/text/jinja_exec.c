@@ -64,7 +64,8 @@ void *jx_alloc(struct jx *x, size_t size)
 {
     void *p = arena_alloc(&x->arena, size);
     if (!p) {
-        if (size > x->arena.limit || x->arena.used > x->arena.limit - size - 15)
+        size_t whole = size > SIZE_MAX - 15 ? SIZE_MAX : (size + 15) & ~(size_t)15; /* as the arena counts */
+        if (whole > x->arena.limit || x->arena.used > x->arena.limit - whole)
             jx_limit(x, "too much memory");
         else if (x->status == INFER_OK)
             x->status = err_no_memory(x->err);

@@ -2,6 +2,7 @@
  *
  *   NAME(x)          x with the variant's suffix
  *   LANES, VF        lanes and type of a vector of f32
+ *   V_REDUCE_MAX     of all lanes, none a NaN
  *   V_LOAD, V_STORE (aligned or not), V_SET1, V_FMA, V_ADD, V_SUB, V_MUL, V_DIV, V_MAX (the second operand where the first is NaN), V_EXP, V_TANH
  *   V_LOAD_F16, V_LOAD_BF16 (p): LANES elements widened
  *   WIDE(r)          vectors of a strip for r queries: r * WIDE(r) accumulators fit the registers
@@ -14,7 +15,17 @@
 
 #include "kernels/attn.h"
 
-#if defined(__clang__)
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(undefined_behavior_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+#if defined(SANITIZED)
+#define UNROLL /* checks in every copy would take minutes to compile */
+#elif defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
@@ -114,27 +125,32 @@ typedef void product_fn(const struct product *p);
 static product_fn *const products[3][TILE] = {
     [KV_F16] = PRODUCT_ROW(KV_F16), [KV_F32] = PRODUCT_ROW(KV_F32), [KV_BF16] = PRODUCT_ROW(KV_BF16)};
 
-/* Dots to scores, -inf where the query does not see; the block's maximum. */
+/* Dots to scores, -inf where the query does not see; the maximum of these and of m. */
 static float finish_scores(const struct attn_block_args *a, const struct attn_query *q, float *s)
 {
-    VF scale = V_SET1(a->scale), cap = V_SET1(a->softcap), best = V_SET1(-__builtin_inff());
-    for (uint32_t j = 0; j < ATTN_BLOCK; j += LANES) {
-        VF x = V_MUL(V_LOAD(s + j), scale);
-        if (a->softcap != 0)
-            x = V_MUL(cap, V_TANH(V_DIV(x, cap)));
-        V_STORE(s + j, x);
+    VF scale = V_SET1(a->scale), cap = V_SET1(a->softcap), x[ATTN_BLOCK / LANES], best = V_SET1(-__builtin_inff());
+    UNROLL
+    for (uint32_t i = 0; i < ATTN_BLOCK / LANES; i++)
+        x[i] = V_MUL(V_LOAD(s + i * LANES), scale);
+    if (a->softcap != 0)
+        for (uint32_t i = 0; i < ATTN_BLOCK / LANES; i++)
+            x[i] = V_MUL(cap, V_TANH(V_DIV(x[i], cap)));
+    UNROLL
+    for (uint32_t i = 0; i < ATTN_BLOCK / LANES; i++) {
+        V_STORE(s + i * LANES, x[i]);
+        best = V_MAX(x[i], best);
     }
-    for (uint32_t j = 0; j < q->j0; j++)
-        s[j] = -__builtin_inff();
-    for (uint32_t j = q->j1; j < ATTN_BLOCK; j++)
-        s[j] = -__builtin_inff();
-    for (uint32_t j = 0; j < ATTN_BLOCK; j += LANES)
-        best = V_MAX(V_LOAD(s + j), best);
-    float lanes[LANES], m = q->state[ATTN_STATE_M];
-    V_STORE(lanes, best);
-    for (uint32_t l = 0; l < LANES; l++)
-        m = lanes[l] > m ? lanes[l] : m;
-    return m;
+    if (q->j0 > 0 || q->j1 < ATTN_BLOCK) {
+        for (uint32_t j = 0; j < q->j0; j++)
+            s[j] = -__builtin_inff();
+        for (uint32_t j = q->j1; j < ATTN_BLOCK; j++)
+            s[j] = -__builtin_inff();
+        best = V_SET1(-__builtin_inff());
+        for (uint32_t j = 0; j < ATTN_BLOCK; j += LANES)
+            best = V_MAX(V_LOAD(s + j), best);
+    }
+    float block = V_REDUCE_MAX(best), m = q->state[ATTN_STATE_M];
+    return block > m ? block : m;
 }
 
 static void rescale(const struct attn_block_args *a, float *state, float factor)

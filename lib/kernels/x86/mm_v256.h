@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE static inline __attribute__((always_inline, no_sanitize("undefined")))
 #define V_ROWS 8
 #define V_COLS 4
 
