@@ -89,7 +89,7 @@ static inline bool attn_is_empty(const float *state)
 }
 
 /* Every variant: X(name, CPU level it requires). */
-#define ATTN_VARIANTS(X) X(scalar, INFER_CPU_SCALAR) ATTN_VARIANT_avx2(X) ATTN_VARIANT_avx512(X)
+#define ATTN_VARIANTS(X) X(scalar, INFER_CPU_SCALAR) ATTN_VARIANT_avx2(X) ATTN_VARIANT_avx512(X) ATTN_VARIANT_neon(X)
 
 #if KERNELS_HAVE_AVX2
 #define ATTN_VARIANT_avx2(X) X(avx2, INFER_CPU_AVX2)
@@ -100,6 +100,11 @@ static inline bool attn_is_empty(const float *state)
 #define ATTN_VARIANT_avx512(X) X(avx512, INFER_CPU_AVX512)
 #else
 #define ATTN_VARIANT_avx512(X)
+#endif
+#if KERNELS_HAVE_NEON
+#define ATTN_VARIANT_neon(X) X(neon, INFER_CPU_NEON)
+#else
+#define ATTN_VARIANT_neon(X)
 #endif
 
 #define ATTN_PROTOTYPE(name, level)                                                                                    \

@@ -1,4 +1,4 @@
-/* Attention over a page in vectors of any width: the text of attn_avx2.c and attn_avx512.c, which define before they include it
+/* Attention over a page in vectors of any width: the text of x86/attn_avx2.c, x86/attn_avx512.c and arm/attn_neon.c, which define before they include it
  *
  *   NAME(x)          x with the variant's suffix
  *   LANES, VF        lanes and type of a vector of f32
