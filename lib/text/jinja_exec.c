@@ -190,6 +190,12 @@ static int loop_fetch(struct jx *x, struct jloop *l, struct jv *out)
     struct jscope *s = NULL;
     while ((got = jx_next(x, &l->it, out)) > 0 && test) {
         struct jv yes;
+        struct jlist *parts;
+        if (l->node->a->kind == N_TUPLE && jx_is_iterable(out)) { /* a filter hands on what it unpacked, as a tuple */
+            if (!jx_to_list(x, out, &parts))
+                return -1;
+            *out = jv_tuple(parts);
+        }
         if (!s)
             s = new_scope(x, l->outer);
         if (!s || !assign(x, s, l->node->a, out) || !jx_eval(x, s, test, &yes))

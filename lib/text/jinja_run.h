@@ -11,8 +11,7 @@
 #include "text/jinja_ast.h"
 #include "text/jinja_value.h"
 
-#define JX_MAX_DEPTH 1000    /* nested evaluations: expressions, blocks and macro calls together */
-#define JX_MAX_NESTING 300   /* nested lists and dicts when they are printed or compared */
+#define JX_MAX_DEPTH 1000    /* nested evaluations: expressions, blocks, macro calls, values being printed or compared */
 #define JX_MAX_RANGE 100000  /* elements of a range(), as in Jinja2's sandbox */
 #define JX_MAX_WIDTH 1000000 /* widths of format, center, ljust, indent and the like */
 

@@ -236,7 +236,7 @@ static bool hash_value(struct jx *x, const struct jv *v, uint64_t *h)
         return true;
     case J_TUPLE:
         *h = 7;
-        if (x->depth > JX_MAX_NESTING)
+        if (x->depth >= JX_MAX_DEPTH)
             return jx_limit(x, "value is nested too deep");
         for (size_t i = 0; i < v->u.list->n; i++) {
             uint64_t part;

@@ -163,6 +163,12 @@ static void test_float_helpers(void **state)
         if (isfinite(x))
             assert_true(num_floor(x) == floor(x));
     }
+    for (int i = 0; i < 5000; i++) { /* long double divides integers of 64 bits exactly enough to judge */
+        int64_t a = (int64_t)test_rand(&seed) >> (i % 60), b = (int64_t)test_rand(&seed) >> (i / 60 % 60);
+        double near = (double)((long double)a / (long double)(b ? b : 1)), got = num_divide_i64(a, b ? b : 1);
+        assert_true(got == near || fabs(got - near) <= fabs(near) * DBL_EPSILON / 2);
+    }
+    assert_true(num_divide_i64(1, 3) == 1.0 / 3 && num_divide_i64(-7, 2) == -3.5 && num_divide_i64(0, -5) == 0);
     assert_int_equal(num_compare_i64_double(9007199254740993, 9007199254740992.0), 1);
     assert_int_equal(num_compare_i64_double(INT64_MAX, 9223372036854775808.0), -1);
     assert_int_equal(num_compare_i64_double(INT64_MIN, -9223372036854775808.0), 0);
