@@ -67,6 +67,7 @@ MM_DECODING_VARIANTS(INIT_DECODING)
 
 infer_status mm_kernels_init(struct mm_kernels *k, int32_t level, infer_error *err)
 {
+    (void)level; /* without variants */
     memset(k, 0, sizeof *k);
     init_scalar(k);
 #if KERNELS_HAVE_AVX2
