@@ -62,6 +62,7 @@ MM_VARIANTS(INIT_VARIANT)
 infer_status mm_kernels_init(struct mm_kernels *k, int32_t level, infer_error *err)
 {
     memset(k, 0, sizeof *k);
+    (void)level; /* a build without variants does not look at it */
     init_scalar(k);
 #if KERNELS_HAVE_AVX2
     if (cpu_level_includes(level, INFER_CPU_AVX2))
