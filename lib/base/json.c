@@ -276,7 +276,7 @@ static infer_status close_level(struct parser *p, struct json *v)
     struct level l;
     memcpy(&l, p->levels.data + p->levels.len - sizeof l, sizeof l);
     p->levels.len -= sizeof l;
-    struct json_member *m = (struct json_member *)(void *)(p->pending.data + l.first);
+    struct json_member *m = p->pending.data ? (struct json_member *)(void *)(p->pending.data + l.first) : NULL;
     size_t n = (p->pending.len - l.first) / sizeof *m;
     *v = (struct json){.type = l.object ? JSON_OBJECT : JSON_ARRAY, .offset = l.offset};
     if (l.object && n > 1 && !merge_keys(p->ar->alloc, m, &n))

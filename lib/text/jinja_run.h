@@ -147,7 +147,6 @@ struct jdict *jx_dict(struct jx *x, size_t room);
 bool jx_dict_set(struct jx *x, struct jdict *d, struct jv key, struct jv value);
 /* 1: found, 0: not, -1: failure (the key cannot be hashed). */
 int jx_dict_find(struct jx *x, const struct jdict *d, const struct jv *key, struct jv *out);
-bool jx_dict_get_str(const struct jdict *d, const struct jstr *key, struct jv *out); /* no side effects */
 
 /* ---- semantics (jinja_value.c) ---- */
 bool jx_truth(const struct jv *v);

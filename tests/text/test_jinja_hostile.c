@@ -10,6 +10,7 @@
 #include "base/cancel.h"
 #include "base/json.h"
 #include "text/jinja.h"
+#include "text/jinja_str.h"
 
 static infer_status run(const struct alloc *a, const char *tmpl, size_t len, const char *json, const struct jinja_options *o,
                         struct buf *out, infer_error *err)
@@ -251,6 +252,46 @@ static void test_deep(void **state)
     free(deep);
 }
 
+/* Searching is linear, and right: against a plain search, on texts with many near misses. */
+static void test_search(void **state)
+{
+    (void)state;
+    uint64_t seed = 7;
+    char text[300], needle[80];
+    for (int round = 0; round < 60000; round++) {
+        size_t n = (size_t)(test_rand(&seed) % 200) + 60, m = (size_t)(test_rand(&seed) % 60) + 1;
+        unsigned letters = 1 + round % 3;
+        for (size_t i = 0; i < n; i++)
+            text[i] = (char)('a' + test_rand(&seed) % letters);
+        if (round % 2) /* a piece of the text, maybe damaged */
+            memcpy(needle, text + test_rand(&seed) % (n - m + 1), m);
+        else
+            for (size_t i = 0; i < m; i++)
+                needle[i] = (char)('a' + (i % 7 == 3) % letters);
+        if (round % 5 == 0)
+            needle[test_rand(&seed) % m] ^= 1;
+        size_t first = JS_NONE, last = JS_NONE;
+        for (size_t i = 0; i + m <= n; i++)
+            if (!memcmp(text + i, needle, m)) {
+                first = first == JS_NONE ? i : first;
+                last = i;
+            }
+        assert_true(js_find(text, 0, n, needle, m) == first);
+        assert_true(js_rfind(text, 0, n, needle, m) == last);
+    }
+    static const char *const slow[] = {
+        "{% set s = 'a' * 1000000 %}{% set n = 'a' * 500000 ~ 'b' %}{{ n in s }}{{ s.find(n) }}{{ s.split(n)|length }}{{ s.replace(n, '') == s }}",
+        "{% set s = 'a' * 1000000 %}{% set n = 'b' ~ 'a' * 500000 %}{{ s.rfind(n) }}{{ s.rsplit(n)|length }}{{ s.count(n) }}",
+        "{{ ('<!--' * 300000)|striptags|length }}",
+        "{{ ('<' * 1000000)|striptags|length }}",
+    };
+    for (size_t i = 0; i < sizeof slow / sizeof *slow; i++)
+        expect(INFER_OK, slow[i], "{}");
+    expect(INFER_ERROR_LIMIT, "{% set s = 'a' * 1000000 %}{{ s.strip('b' * 1000000 ~ 'a') }}", "{}");
+    expect(INFER_ERROR_LIMIT, "{% set s = 'a' * 1000000 %}{% for i in range(100000) %}{% set x = s|wordcount + s.istitle() %}{% endfor %}", "{}");
+    expect(INFER_ERROR_LIMIT, "{% for i in range(100000) %}{% for j in range(100) %}{% set x = '%.1000f' % 1e-300 %}{% endfor %}{% endfor %}", "{}");
+}
+
 /* ---- damage ---- */
 
 static infer_status render_damaged(const char *text, size_t len, const char *json, size_t json_len)
@@ -456,6 +497,7 @@ int main(void)
         cmocka_unit_test(test_cancel),          cmocka_unit_test(test_escapes),           cmocka_unit_test(test_missing_fields),
         cmocka_unit_test(test_deep),            cmocka_unit_test(test_damaged_golden),    cmocka_unit_test(test_damaged_published),
         cmocka_unit_test(test_no_memory),       cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_search),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,4 +28,4 @@ static inline float reduce_max(__m256 x)
 #define V_LOAD_BF16(p)     _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(LOAD_8(p)), 16))
 #define WIDE(rows)         ((rows) <= 3 ? 4u : 2u)
 
-#include "kernels/x86/attn_simd.h"
+#include "kernels/attn_simd.h"

@@ -25,4 +25,4 @@
 #define V_HALF_F16(p)      _mm512_cvtph_ps(LOAD_8(p))
 #define V_HALF_BF16(p)     BF16_16(LOAD_8(p))
 
-#include "kernels/x86/attn_simd.h"
+#include "kernels/attn_simd.h"

@@ -1,4 +1,4 @@
-/* Attention over a page in vectors of any width: the text of attn_avx2.c and attn_avx512.c, which define before they include it
+/* Attention over a page in vectors of any width: the text of x86/attn_avx2.c, x86/attn_avx512.c and arm/attn_neon.c, which define before they include it
  *
  *   NAME(x)          x with the variant's suffix
  *   LANES, VF        lanes and type of a vector of f32
@@ -252,4 +252,31 @@ void NAME(attn_block)(const struct attn_block_args *a)
 {
     for (uint32_t i = 0; i < a->n_query; i += TILE)
         tile(a, a->queries + i, a->n_query - i < TILE ? a->n_query - i : TILE);
+}
+
+void NAME(attn_merge)(float *into, const float *part, uint32_t head_dim)
+{
+    if (attn_is_empty(part))
+        return;
+    if (attn_is_empty(into)) {
+        memcpy(into, part, attn_state_floats(head_dim) * sizeof *into);
+        return;
+    }
+    float m0 = into[ATTN_STATE_M], m1 = part[ATTN_STATE_M], m = m1 > m0 ? m1 : m0;
+    float a = math_exp(m0 - m), b = math_exp(m1 - m);
+    into[ATTN_STATE_M] = m;
+    into[ATTN_STATE_SUM] = fma_f32(into[ATTN_STATE_SUM], a, part[ATTN_STATE_SUM] * b);
+    VF va = V_SET1(a), vb = V_SET1(b);
+    for (uint32_t d = ATTN_STATE_O; d < ATTN_STATE_O + head_dim; d += LANES)
+        V_STORE(into + d, V_FMA(V_LOAD(into + d), va, V_MUL(V_LOAD(part + d), vb)));
+}
+
+void NAME(attn_finish)(float *dst, const float *state, uint32_t head_dim)
+{
+    VF sum = V_SET1(state[ATTN_STATE_SUM]);
+    uint32_t d = 0;
+    for (; d + LANES <= head_dim; d += LANES)
+        V_STORE(dst + d, V_DIV(V_LOAD(state + ATTN_STATE_O + d), sum));
+    for (; d < head_dim; d++)
+        dst[d] = state[ATTN_STATE_O + d] / state[ATTN_STATE_SUM];
 }
