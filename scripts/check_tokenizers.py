@@ -3,6 +3,8 @@
 
 usage: check_tokenizers.py LIBINFER_SO VOCAB.gguf TOKENIZER.json [COUNT [SEED [old]]]
        check_tokenizers.py LIBINFER_SO VOCAB.gguf MODEL.model [COUNT [SEED [old]]]     (SentencePiece's own library instead)
+       check_tokenizers.py LIBINFER_SO VOCAB.gguf GOLDEN.json                          ({"cases": [{"text", "ids"}]})
+       check_tokenizers.py gguf TOKENIZER.json PRE VOCAB.gguf      (makes a vocabulary; PRE: a pre-tokenizer's name, or "spm")
 
 old: only code points that Unicode 3.2 assigns. BERT's normalizer there uses tables of about Unicode 8, and NFC those of about 9.
 
@@ -10,6 +12,7 @@ Strings mix scripts: each is made of runs from one block of code points, ASCII w
 decoding, and the first that do not.
 """
 import ctypes
+import json
 import random
 import sys
 import unicodedata
@@ -97,11 +100,60 @@ def official(path):
     return sp.encode, sp.decode
 
 
+def make_gguf(source, pre, path):
+    """A BPE tokenizer.json as GGUF: byte-level, or (spm) SentencePiece's, whose scores are the order of the merges."""
+    import gguf
+    j = json.load(open(source))
+    model, added = j["model"], {a["id"]: a for a in j["added_tokens"]}
+    of_id = {i: t for t, i in model["vocab"].items()}
+    spm = pre == "spm"
+    w = gguf.GGUFWriter(path, "llama")
+    w.add_tokenizer_model("llama" if spm else "gpt2")
+    w.add_tokenizer_pre("default" if spm else pre)
+    tokens, types = [], []
+    for i in range(max([*of_id, *added]) + 1):
+        token, kind = of_id.get(i, f"[PAD{i}]"), 1 if i in of_id else 5
+        if i in added:
+            kind = 3 if added[i]["special"] else 4
+            token = added[i]["content"]
+            token = token.replace("\u2581", " ") if spm and kind == 4 else token
+        elif spm and len(token) == 6 and token.startswith("<0x"):
+            kind = 6
+        tokens.append(token)
+        types.append(kind)
+    w.add_token_list(tokens)
+    w.add_token_types(types)
+    merges = [m.split(" ", 1) if isinstance(m, str) else m for m in model["merges"]]
+    if spm:
+        scores = {}
+        for rank, (a, b) in enumerate(merges):
+            scores.setdefault(a + b, -float(rank))
+        w.add_token_scores([scores.get(t, -1e6) for t in tokens])
+        w.add_add_space_prefix("Prepend" in json.dumps(j["normalizer"]))
+    else:
+        w.add_token_merges([" ".join(m) for m in merges])
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.close()
+
+
+def check_golden(infer, t, cases):
+    bad = [c["text"] for c in cases if infer.encode(t, c["text"], 2) != c["ids"]]
+    print(f"{len(cases) - len(bad)} of {len(cases)} cases agree", *map(repr, bad[:5]))
+    return bool(bad)
+
+
 def main():
+    if sys.argv[1] == "gguf":
+        return make_gguf(*sys.argv[2:5])
     lib, vocab, reference = sys.argv[1:4]
     count = int(sys.argv[4]) if len(sys.argv) > 4 else 5000
     infer = Infer(lib)
     t = infer.open(vocab)
+    if reference.endswith(".json"):
+        j = json.load(open(reference))
+        if "cases" in j:
+            return check_golden(infer, t, j["cases"])
     encode, decode = official(reference)
     unknown = infer.unknown(t)
     same = back = 0

@@ -250,7 +250,7 @@ class Gen:
 
 def known(template, want, got):
     """A difference that the documents list."""
-    if want[0] == "output" and (" object at 0x" in want[1] or "<function" in want[1] or "built-in method" in want[1]):
+    if want[0] == "output" and (" object at 0x" in want[1] or "<function" in want[1] or "built-in method" in want[1] or "<bound method" in want[1]):
         return True
     if "pprint" in template or got[1] == LIMIT:
         return True

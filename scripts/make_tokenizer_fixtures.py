@@ -104,6 +104,7 @@ def sentence_piece(out, name, kind, **options):
         data = open(d + "/m.model", "rb").read()
     m = spm_pb.ModelProto.FromString(data)
     sp = spm.SentencePieceProcessor(model_proto=data)
+    charsmap = m.normalizer_spec.precompiled_charsmap
     w = writer(f"{out}/{name}.gguf", "llama" if kind == "bpe" else "t5", [p.piece for p in m.pieces], [p.type for p in m.pieces])
     w.add_token_scores([p.score for p in m.pieces])
     w.add_bos_token_id(1)
@@ -112,11 +113,12 @@ def sentence_piece(out, name, kind, **options):
     w.add_pad_token_id(2**32 - 1)
     w.add_add_space_prefix(m.normalizer_spec.add_dummy_prefix)
     w.add_remove_extra_whitespaces(m.normalizer_spec.remove_extra_whitespaces)
-    if m.normalizer_spec.precompiled_charsmap:
-        w.add_precompiled_charsmap(m.normalizer_spec.precompiled_charsmap)
+    if charsmap:
+        w.add_precompiled_charsmap(charsmap)
     finish(w)
     # Bytes that are not UTF-8 give U+FFFD each in the official decoder and themselves here: the cases hold none.
     write_cases(f"{out}/{name}.txt", sp.encode, lambda ids: sp.decode([i for i in ids if m.pieces[i].type != 2]))
+    return charsmap
 
 
 def word_piece(out):
@@ -192,6 +194,38 @@ def pretok(out):
                 f.write("%s\t%s\t%s\n" % (name, hexed(text), " ".join(str(len(w.encode())) for w in words if w)))
 
 
+def fuzz_corpus(out, unigram):
+    """Tiny vocabularies made by hand, for tests/fuzz/corpus/tokenizer."""
+    os.makedirs(out, exist_ok=True)
+    base = ["<unk>", "<s>", "</s>", "<t>", "<0x41>", "<0xF0>"]
+    kinds = [2, 3, 3, 4, 6, 6]
+    words = ["a", "b", "ab", "abab", "\u2581", "\u2581a", "\u2581\u2581", "c", "\u00e9", "1"]
+    scores = [-float(i) for i in range(len(base) + len(words))]
+    for name, model in [("spm", "llama"), ("unigram", "t5"), ("wordpiece", "bert")]:
+        w = writer(f"{out}/{name}.gguf", model, base + words, kinds + [1] * len(words))
+        w.add_token_scores(scores)
+        for i, key in enumerate(["unknown", "bos", "eos"]):
+            w.add_uint32(f"tokenizer.ggml.{key}_token_id", i)
+        if model == "bert":
+            w.add_uint32("tokenizer.ggml.seperator_token_id", 2)
+            w.add_uint32("tokenizer.ggml.mask_token_id", 2**32 - 1)
+        if model == "t5":
+            w.add_add_space_prefix(True)
+            w.add_remove_extra_whitespaces(True)
+            w.add_precompiled_charsmap(unigram)
+        finish(w)
+    for pre in ["gpt-2", "llama-bpe", "deepseek-v3", "gpt-4o", "qwen2", "gemma4", "superbpe", "jais-2"]:
+        raw = pre == "gemma4"
+        letters = ["a", "b", "A", "B", "c", "f", "1", "2", "3", "4", "5", "\u0120", "\u010a", "\u00c3", "\u00a9"]
+        letters += ["\u2581", "\n"] if raw else []
+        joined = ["ab", "abab", "12", "\u0120a", "\u0120ab", "\u00c3\u00a9"]
+        w = writer(f"{out}/bpe-{pre}.gguf", "gpt2", base[:4] + letters + joined, kinds[:4] + [1] * (len(letters) + len(joined)))
+        w.add_tokenizer_pre(pre)
+        w.add_token_merges(["a b", "ab ab", "1 2", "\u0120 a", "\u0120a b", "\u0120 ab", "\u00c3 \u00a9"])
+        w.add_eos_token_id(2)
+        finish(w)
+
+
 def main():
     out = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__)) + "/../tests/data/tokenizers"
     os.makedirs(out, exist_ok=True)
@@ -203,10 +237,11 @@ def main():
                      ("200B", ""), ("2460", "31"), ("E9 301", "E9")]:
             rules.write(a + "\t" + b + "\n")
         rules.flush()
-        sentence_piece(out, "unigram", "unigram", vocab_size=300, normalization_rule_tsv=rules.name, character_coverage=0.98,
-                       hard_vocab_limit=False)
+        charsmap = sentence_piece(out, "unigram", "unigram", vocab_size=300, normalization_rule_tsv=rules.name, character_coverage=0.98,
+                                  hard_vocab_limit=False)
     word_piece(out)
     pretok(out)
+    fuzz_corpus(out + "/../../fuzz/corpus/tokenizer", charsmap)
 
 
 main()

@@ -43,7 +43,8 @@ static infer_status fail(struct parser *p, const char *what)
 
 static infer_status fail_memory(struct parser *p, size_t wanted)
 {
-    if (p->ar->limit && wanted > p->ar->limit - p->ar->used)
+    size_t whole = wanted > SIZE_MAX - 15 ? SIZE_MAX : (wanted + 15) & ~(size_t)15; /* as the arena counts */
+    if (p->ar->limit && whole > p->ar->limit - p->ar->used)
         return err_at(p->err, INFER_ERROR_LIMIT, NULL, 0, p->pos, "JSON needs more memory than the limit allows");
     return err_no_memory(p->err);
 }
@@ -275,7 +276,7 @@ static infer_status close_level(struct parser *p, struct json *v)
     struct level l;
     memcpy(&l, p->levels.data + p->levels.len - sizeof l, sizeof l);
     p->levels.len -= sizeof l;
-    struct json_member *m = (struct json_member *)(void *)(p->pending.data + l.first);
+    struct json_member *m = p->pending.data ? (struct json_member *)(void *)(p->pending.data + l.first) : NULL;
     size_t n = (p->pending.len - l.first) / sizeof *m;
     *v = (struct json){.type = l.object ? JSON_OBJECT : JSON_ARRAY, .offset = l.offset};
     if (l.object && n > 1 && !merge_keys(p->ar->alloc, m, &n))

@@ -195,6 +195,27 @@ static double round_to_double(uint64_t q, int x, bool sticky)
     return double_of_bits(bits);
 }
 
+/* num / den, neither zero, rounded once; both are used up. */
+static double quotient(struct big *num, struct big *den)
+{
+    /* Scale so that the quotient lies in (1/4, 1), then take 64 bits of it. */
+    int s0 = (int)big_bits(den) - 1 - (int)big_bits(num);
+    if (s0 >= 0)
+        big_shl(num, (uint32_t)s0);
+    else
+        big_shl(den, (uint32_t)-s0);
+    uint64_t q = 0;
+    for (int i = 0; i < 64; i++) {
+        big_shl(num, 1);
+        q <<= 1;
+        if (big_cmp(num, den) >= 0) {
+            big_sub(num, den);
+            q |= 1;
+        }
+    }
+    return round_to_double(q, -64 - s0, num->n != 0);
+}
+
 bool num_parse_double(const char *s, size_t n, double *out)
 {
     struct decimal d;
@@ -207,30 +228,23 @@ bool num_parse_double(const char *s, size_t n, double *out)
     } else if (d.exp + d.n_digits > 310) {
         v = double_of_bits(UINT64_C(0x7ff) << 52);
     } else {
-        /* Scale so that digits / den lies in (1/4, 1), then take 64 quotient bits. */
         big_set(&den, 1);
-        if (d.exp >= 0)
-            big_mul_pow10(&d.digits, (int)d.exp);
-        else
-            big_mul_pow10(&den, (int)-d.exp);
-        int s0 = (int)big_bits(&den) - 1 - (int)big_bits(&d.digits);
-        if (s0 >= 0)
-            big_shl(&d.digits, (uint32_t)s0);
-        else
-            big_shl(&den, (uint32_t)-s0);
-        uint64_t q = 0;
-        for (int i = 0; i < 64; i++) {
-            big_shl(&d.digits, 1);
-            q <<= 1;
-            if (big_cmp(&d.digits, &den) >= 0) {
-                big_sub(&d.digits, &den);
-                q |= 1;
-            }
-        }
-        v = round_to_double(q, -64 - s0, d.digits.n != 0);
+        big_mul_pow10(d.exp >= 0 ? &d.digits : &den, (int)(d.exp >= 0 ? d.exp : -d.exp));
+        v = quotient(&d.digits, &den);
     }
     *out = d.negative ? -v : v;
     return true;
+}
+
+double num_divide_i64(int64_t a, int64_t b)
+{
+    struct big num, den;
+    if (!a)
+        return b < 0 ? -0.0 : 0.0;
+    big_set(&num, a < 0 ? 0 - (uint64_t)a : (uint64_t)a);
+    big_set(&den, b < 0 ? 0 - (uint64_t)b : (uint64_t)b);
+    double v = quotient(&num, &den);
+    return (a < 0) != (b < 0) ? -v : v;
 }
 
 bool num_parse_i64(const char *s, size_t n, int64_t *out)

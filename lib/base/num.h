@@ -28,6 +28,9 @@ size_t num_exp(double v, int prec, char *out);
 /* C's %.*g; alt keeps trailing zeros, as # does. */
 size_t num_general(double v, int prec, bool alt, char *out);
 
+/* a / b of the exact integers, rounded once; 0 / -1 is -0.0, as in Python. b is not 0. */
+double num_divide_i64(int64_t a, int64_t b);
+
 /* x - y * trunc(x / y), exact, as C's fmod; and the floor, both without libm. */
 double num_fmod(double x, double y);
 double num_floor(double x);

@@ -256,7 +256,7 @@ static infer_status fork_into(infer_session *f, const infer_session *s, infer_er
 
 infer_status session_fork(infer_session *s, infer_session **out, infer_error *err)
 {
-    infer_session *f;
+    infer_session *f = NULL;
     infer_session_options o = {.size = (uint32_t)sizeof o, .n_ctx = s->n_ctx, .kv_type = s->kv_type};
     infer_status st = session_create(s->model, &o, &f, err);
     if (st != INFER_OK)

@@ -121,7 +121,7 @@ static infer_status get_whole(const struct infer_file *f, const char *key, struc
 
 infer_status file_get_u64(const struct infer_file *f, const char *key, uint64_t *out, infer_error *err)
 {
-    struct whole w;
+    struct whole w = {0};
     const struct file_value *v;
     infer_status st = get_whole(f, key, &w, &v, err);
     if (st != INFER_OK)
@@ -134,7 +134,7 @@ infer_status file_get_u64(const struct infer_file *f, const char *key, uint64_t 
 
 infer_status file_get_u32(const struct infer_file *f, const char *key, uint32_t *out, infer_error *err)
 {
-    struct whole w;
+    struct whole w = {0};
     const struct file_value *v;
     infer_status st = get_whole(f, key, &w, &v, err);
     if (st != INFER_OK)
@@ -147,7 +147,7 @@ infer_status file_get_u32(const struct infer_file *f, const char *key, uint32_t 
 
 infer_status file_get_i64(const struct infer_file *f, const char *key, int64_t *out, infer_error *err)
 {
-    struct whole w;
+    struct whole w = {0};
     const struct file_value *v;
     infer_status st = get_whole(f, key, &w, &v, err);
     if (st != INFER_OK)

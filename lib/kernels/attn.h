@@ -65,8 +65,16 @@ struct attn_block_args {
 /* Takes one block into the states of the queries. */
 typedef void (*attn_block_fn)(const struct attn_block_args *a);
 
+/* Merges a closed part into the closed parts before it; a part without a visible position changes nothing, and the first that has one
+ * is copied. */
+typedef void (*attn_merge_fn)(float *into, const float *part, uint32_t head_dim);
+/* The result, after the last merge. */
+typedef void (*attn_finish_fn)(float *dst, const float *state, uint32_t head_dim);
+
 struct attn_kernels {
     attn_block_fn block;
+    attn_merge_fn merge;
+    attn_finish_fn finish;
 };
 
 /* Fills k for a level that cpu_level_supported. INTERNAL: a slot stayed empty. */
@@ -74,13 +82,14 @@ infer_status attn_kernels_init(struct attn_kernels *k, int32_t level, infer_erro
 
 void attn_begin(float *state, uint32_t head_dim); /* at the start of a part */
 void attn_close(float *state);                    /* at its end */
-/* Merges a closed part into the closed parts before it; a part without a visible position changes nothing, and the first that has one
- * is copied. */
-void attn_merge(float *into, const float *part, uint32_t head_dim);
-void attn_finish(float *dst, const float *state, uint32_t head_dim); /* after the last merge */
+/* A part with a visible position has a sum of at least 1, or NaN. */
+static inline bool attn_is_empty(const float *state)
+{
+    return state[ATTN_STATE_SUM] == 0;
+}
 
 /* Every variant: X(name, CPU level it requires). */
-#define ATTN_VARIANTS(X) X(scalar, INFER_CPU_SCALAR) ATTN_VARIANT_avx2(X) ATTN_VARIANT_avx512(X)
+#define ATTN_VARIANTS(X) X(scalar, INFER_CPU_SCALAR) ATTN_VARIANT_avx2(X) ATTN_VARIANT_avx512(X) ATTN_VARIANT_neon(X)
 
 #if KERNELS_HAVE_AVX2
 #define ATTN_VARIANT_avx2(X) X(avx2, INFER_CPU_AVX2)
@@ -92,8 +101,16 @@ void attn_finish(float *dst, const float *state, uint32_t head_dim); /* after th
 #else
 #define ATTN_VARIANT_avx512(X)
 #endif
+#if KERNELS_HAVE_NEON
+#define ATTN_VARIANT_neon(X) X(neon, INFER_CPU_NEON)
+#else
+#define ATTN_VARIANT_neon(X)
+#endif
 
-#define ATTN_PROTOTYPE(name, level) void attn_block_##name(const struct attn_block_args *a);
+#define ATTN_PROTOTYPE(name, level)                                                                                    \
+    void attn_block_##name(const struct attn_block_args *a);                                                           \
+    void attn_merge_##name(float *into, const float *part, uint32_t head_dim);                                         \
+    void attn_finish_##name(float *dst, const float *state, uint32_t head_dim);
 ATTN_VARIANTS(ATTN_PROTOTYPE)
 #undef ATTN_PROTOTYPE
 

@@ -8,7 +8,7 @@
 #include "base/checked.h"
 #include "kernels/cpu_device_impl.h"
 
-#define MAX_QUERIES 48u  /* of a tile of more than one row */
+#define MAX_QUERIES 96u  /* of a tile of more than one row */
 #define FEW_QUERIES 6u   /* what a kernel takes at once: smaller tiles gain no parallelism worth having */
 #define WIDEN_QUERIES 9u /* from here on a page is widened beforehand */
 
@@ -150,7 +150,7 @@ static void finish_tile(const struct call *c, const struct tile *t, uint32_t kv_
     for (uint32_t i = 0; i < t->n_row; i++) {
         float *dst = cpu_f32(op->dst) + (size_t)(t->row + i) * op->dst_stride + (size_t)kv_head * c->group * op->kv.head_dim;
         for (uint32_t g = 0; g < c->group; g++, states += c->state_floats)
-            attn_finish(dst + (size_t)g * op->kv.head_dim, states, op->kv.head_dim);
+            c->d->k.attn.finish(dst + (size_t)g * op->kv.head_dim, states, op->kv.head_dim);
     }
 }
 
@@ -158,7 +158,7 @@ static void merge_tile(const struct call *c, const struct tile *t, float *totals
 {
     size_t n = (size_t)t->n_row * c->group;
     for (size_t i = 0; i < n; i++)
-        attn_merge(totals + i * c->state_floats, states + i * c->state_floats, c->op->kv.head_dim);
+        c->d->k.attn.merge(totals + i * c->state_floats, states + i * c->state_floats, c->op->kv.head_dim);
 }
 
 static void begin_totals(const struct call *c, const struct tile *t, float *totals)

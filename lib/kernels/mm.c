@@ -54,14 +54,21 @@ static void init_scalar(struct mm_kernels *k)
     static void init_##v(struct mm_kernels *k)                                                                         \
     {                                                                                                                  \
         MM_CLASSES(SET_DOT, v)                                                                                         \
-        MM_SIMD_TYPES(SET_DECODE, v)                                                                                   \
-        MM_SIMD_TYPES(SET_ONE, v)                                                                                      \
+        MM_FUSED_TYPES(SET_ONE, v)                                                                                     \
     }
 MM_VARIANTS(INIT_VARIANT)
+
+#define INIT_DECODING(v, level)                                                                                        \
+    static void init_decoding_##v(struct mm_kernels *k)                                                                \
+    {                                                                                                                  \
+        MM_TYPES(SET_DECODE, v)                                                                                        \
+    }
+MM_DECODING_VARIANTS(INIT_DECODING)
 
 infer_status mm_kernels_init(struct mm_kernels *k, int32_t level, infer_error *err)
 {
     memset(k, 0, sizeof *k);
+    (void)level; /* a build without variants does not look at it */
     init_scalar(k);
 #if KERNELS_HAVE_AVX2
     if (cpu_level_includes(level, INFER_CPU_AVX2))
@@ -71,6 +78,10 @@ infer_status mm_kernels_init(struct mm_kernels *k, int32_t level, infer_error *e
     if (cpu_level_includes(level, required))                                                                           \
         init_##v(k);
     MM_VARIANTS(USE_VARIANT)
+#define USE_DECODING(v, required)                                                                                      \
+    if (cpu_level_includes(level, required))                                                                           \
+        init_decoding_##v(k);
+    MM_DECODING_VARIANTS(USE_DECODING)
     bool complete = k->quantise != NULL;
     for (int i = 0; i < MM_N_CLASSES; i++)
         complete = complete && k->dot[i];

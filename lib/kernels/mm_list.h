@@ -28,19 +28,21 @@
 #endif
 #define MM_VARIANTS(X) MM_IF_AVX2(X) MM_IF_AVXVNNI(X) MM_IF_AVX512(X) MM_IF_AVX512VNNI(X)
 
-/* Formats with a decoder and a one-column product in every variant: X(INFER_TYPE_ suffix, name, bytes of 16 rows of 32 inputs, v). */
-#define MM_SIMD_TYPES(X, v)                                                                                            \
+/* Formats with a one-column product in every variant: X(INFER_TYPE_ suffix, name, bytes of 16 rows of 32 inputs, v). The others decode to a
+ * tile for one column too. */
+#define MM_FUSED_TYPES(X, v)                                                                                           \
     X(Q4_0, q4_0, 288, v)                                                                                              \
     X(Q4_1, q4_1, 320, v)                                                                                              \
     X(Q5_0, q5_0, 352, v)                                                                                              \
     X(Q5_1, q5_1, 384, v)                                                                                              \
     X(Q8_0, q8_0, 544, v)                                                                                              \
+    X(Q2_K, q2_k, 168, v)                                                                                              \
+    X(Q3_K, q3_k, 220, v)                                                                                              \
     X(Q4_K, q4_k, 288, v)                                                                                              \
     X(Q5_K, q5_k, 352, v)                                                                                              \
     X(Q6_K, q6_k, 420, v)                                                                                              \
     X(IQ4_NL, iq4_nl, 288, v)                                                                                          \
-    X(IQ4_XS, iq4_xs, 272, v)                                                                                          \
-    X(MXFP4, mxfp4, 272, v)
+    X(IQ4_XS, iq4_xs, 272, v)
 
 #define MM_PROTOTYPE_DOT(id, name, form, zero, max, v) void mm_dot_##name##_##v(const struct mm_dot *a);
 #define MM_PROTOTYPE_DECODE(id, name, class, v)                                                                        \
@@ -53,9 +55,13 @@ MM_CLASSES(MM_PROTOTYPE_DOT, scalar)
 MM_TYPES(MM_PROTOTYPE_DECODE, scalar)
 void mm_quantise_scalar(const float *x, uint32_t n, struct mm_xblock *out);
 
-#define MM_PROTOTYPES(v, level)                                                                                        \
-    MM_CLASSES(MM_PROTOTYPE_DOT, v) MM_SIMD_TYPES(MM_PROTOTYPE_DECODE, v) MM_SIMD_TYPES(MM_PROTOTYPE_ONE, v)
+#define MM_PROTOTYPES(v, level) MM_CLASSES(MM_PROTOTYPE_DOT, v) MM_FUSED_TYPES(MM_PROTOTYPE_ONE, v)
 MM_VARIANTS(MM_PROTOTYPES)
+
+/* Variants with decoders to tiles; those with a dot instruction share them. */
+#define MM_DECODING_VARIANTS(X) MM_IF_AVX2(X) MM_IF_AVX512(X)
+#define MM_PROTOTYPES_DECODE(v, level) MM_TYPES(MM_PROTOTYPE_DECODE, v)
+MM_DECODING_VARIANTS(MM_PROTOTYPES_DECODE)
 #if KERNELS_HAVE_AVX2
 void mm_quantise_avx2(const float *x, uint32_t n, struct mm_xblock *out); /* wider registers gain nothing */
 #endif

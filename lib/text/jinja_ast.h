@@ -8,6 +8,7 @@
 #include "text/jinja_value.h"
 
 #define JINJA_MAX_PARSE_DEPTH 120 /* nested expressions and blocks */
+#define JINJA_MAX_NAMED 1000      /* keyword arguments of a call, parameters of a macro */
 
 enum token_type {
     T_EOF,

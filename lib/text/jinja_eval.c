@@ -8,12 +8,15 @@
 
 bool jx_lookup(struct jx *x, struct jscope *s, const struct node *n, struct jv *out)
 {
-    for (; s; s = s->parent)
+    for (; s; s = s->parent) {
+        if (s->n > 32 && !jx_spend(x, s->n / 32))
+            return false;
         for (uint32_t i = s->n; i-- > 0;)
             if (s->vars[i].name == n->name) {
                 *out = s->vars[i].value.type != J_MISSING ? s->vars[i].value : jv_undef(UNDEF_NAME, 0, n->name);
                 return true;
             }
+    }
     struct jv key = jv_str(n->name);
     int found = jx_dict_find(x, x->context, &key, out);
     if (found < 0)
@@ -242,7 +245,7 @@ bool jx_slice(struct jx *x, const struct jv *obj, const struct jv *start, const 
               struct jv *out)
 {
     size_t len;
-    int64_t from, to, by = 1;
+    int64_t from = 0, to = 0, by = 1;
     if (obj->type == J_UNDEF)
         return jx_undef_error(x, obj);
     if (!is_indexable(obj))
@@ -400,10 +403,13 @@ static bool add_star2(struct jx *x, const struct jv *map, struct jargs *a)
     if (a->n_kw)
         memcpy(kw, a->kw, a->n_kw * sizeof *kw);
     a->kw = kw;
+    size_t written = a->n_kw; /* those of the dict differ among each other */
     for (size_t i = 0; i < d->n; i++) {
         if (d->items[i].key.type != J_STR)
             return jx_fail(x, "keywords must be strings");
-        for (size_t k = 0; k < a->n_kw; k++)
+        if (!jx_spend(x, written / 8))
+            return false;
+        for (size_t k = 0; k < written; k++)
             if (js_same(kw[k].name, d->items[i].key.u.s))
                 return jx_fail(x, "got multiple values for a keyword argument");
         kw[a->n_kw++] = (struct jkw){d->items[i].key.u.s, d->items[i].value};

@@ -64,7 +64,8 @@ void *jx_alloc(struct jx *x, size_t size)
 {
     void *p = arena_alloc(&x->arena, size);
     if (!p) {
-        if (size > x->arena.limit || x->arena.used > x->arena.limit - size - 15)
+        size_t whole = size > SIZE_MAX - 15 ? SIZE_MAX : (size + 15) & ~(size_t)15; /* as the arena counts */
+        if (whole > x->arena.limit || x->arena.used > x->arena.limit - whole)
             jx_limit(x, "too much memory");
         else if (x->status == INFER_OK)
             x->status = err_no_memory(x->err);
@@ -93,6 +94,8 @@ bool jx_enter(struct jx *x)
 
 bool jx_set_var(struct jx *x, struct jscope *s, const struct jstr *name, struct jv v)
 {
+    if (s->n > 32 && !jx_spend(x, s->n / 32))
+        return false;
     for (uint32_t i = s->n; i-- > 0;)
         if (s->vars[i].name == name) {
             s->vars[i].value = v;
@@ -189,6 +192,12 @@ static int loop_fetch(struct jx *x, struct jloop *l, struct jv *out)
     struct jscope *s = NULL;
     while ((got = jx_next(x, &l->it, out)) > 0 && test) {
         struct jv yes;
+        struct jlist *parts;
+        if (l->node->a->kind == N_TUPLE && jx_is_iterable(out)) { /* a filter hands on what it unpacked, as a tuple */
+            if (!jx_to_list(x, out, &parts))
+                return -1;
+            *out = jv_tuple(parts);
+        }
         if (!s)
             s = new_scope(x, l->outer);
         if (!s || !assign(x, s, l->node->a, out) || !jx_eval(x, s, test, &yes))
@@ -395,6 +404,8 @@ static bool missing_param(struct jx *x, const struct jstr *name, struct jv *out)
 
 static bool bind_params(struct jx *x, const struct jsig *sig, struct jscope *s, const struct jargs *args)
 {
+    if (!jx_spend(x, (uint64_t)sig->n * (args->n_kw + 1) / 8)) /* each parameter looks through the keywords */
+        return false;
     for (uint32_t i = 0; i < sig->n; i++) {
         struct jv v;
         const struct jkw *kw = i < args->n ? NULL : find_kw(args, sig->names[i]);
@@ -420,7 +431,7 @@ static bool bind_rest(struct jx *x, const struct node *n, struct jscope *s, cons
     const struct jkw *caller = find_kw(args, x->tmpl->n_caller);
     const struct jstr *name = n->name ? n->name : x->tmpl->n_caller; /* a call block is known as caller */
     int name_len = (int)(name->len < 80 ? name->len : 80);
-    if (!extra)
+    if (!extra || !jx_spend(x, (uint64_t)sig->n * args->n_kw / 8))
         return false;
     for (size_t i = 0; i < args->n_kw; i++) {
         const struct jstr *kw = args->kw[i].name;

@@ -9,7 +9,7 @@
 /* soft_str(): strings as they are (also marked ones), the rest by str(). */
 static bool self_text(struct jcall *c, const struct jstr **out)
 {
-    return jx_to_str(c->x, &c->self, out);
+    return jx_to_str(c->x, &c->self, out) && jx_spend_bytes(c->x, (*out)->len);
 }
 
 static bool take(struct jcall *c, size_t mark, const struct jstr *like, struct jv *out)
@@ -196,6 +196,8 @@ static bool f_truncate(struct jcall *c, struct jv *out)
     if (c->self.type != J_STR)
         return jx_fail(c->x, "truncate: a string is required, not '%s'", jv_type_name(&c->self));
     s = c->self.u.s;
+    if (!jx_spend_bytes(c->x, s->len))
+        return false;
     size_t cut = js_offset(s, (size_t)length - end->cps);
     if (!jx_arg_bool(c, 1, false)) {
         size_t blank = js_rfind(s->p, 0, cut, " ", 1);
@@ -280,15 +282,15 @@ static bool f_striptags(struct jcall *c, struct jv *out)
     const struct jstr *s;
     struct buf *b = &c->x->tmp;
     size_t mark = b->len;
-    bool blank = false;
+    bool blank = false, ends[2] = {true, true}; /* whether ">" and "-->" may still come: else looking again would be quadratic */
     if (!self_text(c, &s))
         return false;
     for (size_t i = 0, used; i < s->len; i += used) {
-        size_t close = JS_NONE;
         used = js_char_len(s->p + i);
-        if (s->p[i] == '<') {
-            bool comment = s->len - i >= 4 && !memcmp(s->p + i, "<!--", 4);
-            close = comment ? js_find(s->p, i + 4, s->len, "-->", 3) : js_find(s->p, i, s->len, ">", 1);
+        bool comment = s->len - i >= 4 && !memcmp(s->p + i, "<!--", 4);
+        if (s->p[i] == '<' && ends[comment]) {
+            size_t close = comment ? js_find(s->p, i + 4, s->len, "-->", 3) : js_find(s->p, i, s->len, ">", 1);
+            ends[comment] = close != JS_NONE;
             if (close != JS_NONE) {
                 used = close + (comment ? 3 : 1) - i;
                 continue;
@@ -502,11 +504,17 @@ static bool whole_of_double(struct jx *x, double d, struct jv *out)
     return true;
 }
 
+/* Long decimals are slow to read. */
+static bool spend_number(struct jcall *c)
+{
+    return c->self.type != J_STR || (jx_spend(c->x, 16) && jx_spend_bytes(c->x, c->self.u.s->len));
+}
+
 static bool f_int(struct jcall *c, struct jv *out)
 {
     int64_t base, v;
     double d;
-    if (!jx_arg_int(c, 1, 10, &base))
+    if (!jx_arg_int(c, 1, 10, &base) || !spend_number(c))
         return false;
     *out = c->arg[0].type == J_MISSING ? jv_int(0) : c->arg[0];
     switch (c->self.type) {
@@ -550,6 +558,8 @@ static bool f_float(struct jcall *c, struct jv *out)
     *out = c->arg[0].type == J_MISSING ? jv_float(0) : c->arg[0];
     if (c->self.type == J_UNDEF)
         return jx_undef_error(c->x, &c->self);
+    if (!spend_number(c))
+        return false;
     if (jv_is_number(&c->self))
         *out = jv_float(jv_double(&c->self));
     else if ((c->self.type == J_STR && parse_float(c->self.u.s, &d)) ||
@@ -628,7 +638,7 @@ static bool f_round(struct jcall *c, struct jv *out)
         if (jv_is_whole(v))
             return round_int(c->x, jv_whole(v), precision, out);
         *out = jv_float(round_double(v->u.d, precision));
-        return true;
+        return jx_spend(c->x, 16 + (precision > 0 ? (uint64_t)(precision < 400 ? precision : 400) : 0));
     }
     double unit = pow10_of(precision), scaled = jv_double(v) * unit, f = num_floor(scaled);
     if (!num_is_finite(scaled))

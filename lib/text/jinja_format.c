@@ -106,9 +106,9 @@ static bool format_float(struct jx *x, const struct spec *s, double v)
 {
     char *text = jx_alloc(x, 3 * NUM_FIXED_MAX), *body;
     char type = s->type ? s->type : 'g';
-    int prec = s->prec < 0 ? 6 : (int)s->prec;
+    int prec = s->prec < 0 ? 6 : s->prec > NUM_PREC_MAX ? NUM_PREC_MAX : (int)s->prec;
     size_t n, len;
-    if (!text)
+    if (!text || !jx_spend(x, 16 + (uint64_t)prec)) /* digits are slow to make */
         return false;
     body = text + NUM_FIXED_MAX;
     if (s->prec > NUM_PREC_MAX)
@@ -329,10 +329,10 @@ bool jx_percent(struct jx *x, const struct jstr *f, const struct jargs *args, co
         struct spec s = {.width = -1, .prec = -1};
         struct jv v;
         size_t plain = js_find(f->p, i, f->len, "%", 1);
-        size_t end = plain == JS_NONE ? f->len : plain;
+        size_t end = plain == JS_NONE ? f->len : plain, from = i;
         buf_put(&x->tmp, f->p + i, end - i);
         i = end + 1;
-        if (!jx_spend_bytes(x, end))
+        if (!jx_spend_bytes(x, end - from))
             return false;
         if (end == f->len)
             break;

@@ -181,16 +181,8 @@ static bool int_divide(struct jx *x, uint8_t op, int64_t a, int64_t b, struct jv
     int64_t q, r;
     if (b == 0)
         return jx_fail(x, op == T_DIV ? "division by zero" : "integer division or modulo by zero");
-    if (op == T_DIV) {
-        const int64_t exact = INT64_C(1) << 53;
-        if (a > exact || a < -exact || b > exact || b < -exact) { /* both would round: divide exactly when whole */
-            if (b == -1)
-                return put_float(-(double)a, out);
-            if (a % b == 0)
-                return put_float((double)(a / b), out);
-        }
-        return put_float((double)a / (double)b, out);
-    }
+    if (op == T_DIV)
+        return put_float(num_divide_i64(a, b), out);
     if (b == -1) /* INT64_MIN / -1 overflows */
         return op == T_MOD ? put_int(0, out) : a == INT64_MIN ? overflow(x) : put_int(-a, out);
     floor_divide(a, b, &q, &r);

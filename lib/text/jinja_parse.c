@@ -354,6 +354,8 @@ static bool push_kwarg(struct jparse *p, struct jcallargs *a, uint32_t *cap, con
         a->kw = kw;
         *cap = grown;
     }
+    if (a->n_kw >= JINJA_MAX_NAMED)
+        return jp_limit(p, jp_peek(p)->pos, "too many keyword arguments");
     for (uint32_t i = 0; i < a->n_kw; i++)
         if (a->kw[i].name == name)
             return jp_fail(p, jp_peek(p)->pos, "keyword argument repeated: %.*s", (int)name->len, name->p);

@@ -238,6 +238,8 @@ static bool parse_signature(struct jparse *p, struct jsig *sig)
         if (!jp_push(p, &names, name) || !jp_push(p, &defaults, value ? value : name))
             return false;
         name->name = t->value.u.s;
+        if (names.n > JINJA_MAX_NAMED)
+            return jp_limit(p, t->pos, "too many parameters");
         for (uint32_t i = 0; i + 1 < names.n; i++)
             if (names.v[i]->name == name->name)
                 return jp_fail(p, t->pos, "duplicate parameter '%.*s'", (int)name->name->len, name->name->p);

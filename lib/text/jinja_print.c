@@ -174,6 +174,7 @@ bool jx_repr(struct jx *x, struct buf *b, const struct jv *v)
         break;
     case J_FLOAT:
         buf_put(b, text, num_repr(v->u.d, text));
+        ok = jx_spend(x, 8);
         break;
     case J_BIG:
         buf_put(b, v->u.s->p, v->u.s->len);
@@ -405,6 +406,7 @@ static bool json_value(struct jx *x, struct buf *b, const struct jv *v, const st
         break;
     case J_FLOAT:
         json_float(b, v->u.d);
+        ok = jx_spend(x, 8);
         break;
     case J_STR:
         ok = jx_spend_bytes(x, v->u.s->len);

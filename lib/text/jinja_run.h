@@ -11,8 +11,7 @@
 #include "text/jinja_ast.h"
 #include "text/jinja_value.h"
 
-#define JX_MAX_DEPTH 1000    /* nested evaluations: expressions, blocks and macro calls together */
-#define JX_MAX_NESTING 300   /* nested lists and dicts when they are printed or compared */
+#define JX_MAX_DEPTH 1000    /* nested evaluations: expressions, blocks, macro calls, values being printed or compared */
 #define JX_MAX_RANGE 100000  /* elements of a range(), as in Jinja2's sandbox */
 #define JX_MAX_WIDTH 1000000 /* widths of format, center, ljust, indent and the like */
 
@@ -148,7 +147,6 @@ struct jdict *jx_dict(struct jx *x, size_t room);
 bool jx_dict_set(struct jx *x, struct jdict *d, struct jv key, struct jv value);
 /* 1: found, 0: not, -1: failure (the key cannot be hashed). */
 int jx_dict_find(struct jx *x, const struct jdict *d, const struct jv *key, struct jv *out);
-bool jx_dict_get_str(const struct jdict *d, const struct jstr *key, struct jv *out); /* no side effects */
 
 /* ---- semantics (jinja_value.c) ---- */
 bool jx_truth(const struct jv *v);

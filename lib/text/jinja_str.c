@@ -80,12 +80,88 @@ size_t js_offset(const struct jstr *s, size_t cp)
     return i;
 }
 
+/* ---- search ---- */
+
+/* A byte string read from either end. */
+struct view {
+    const unsigned char *p;
+    size_t n;
+    bool back;
+};
+
+static unsigned at(const struct view *v, size_t i)
+{
+    return v->p[v->back ? v->n - 1 - i : i];
+}
+
+/* Where the greatest suffix of x begins, by the order of bytes or its reverse, and its period. */
+static size_t greatest_suffix(const struct view *x, bool reverse, size_t *period)
+{
+    size_t start = 0, j = 1, k = 0, p = 1; /* x[j..] is compared with x[start..], k bytes are equal */
+    while (j + k < x->n) {
+        unsigned a = at(x, j + k), b = at(x, start + k);
+        if (a == b) {
+            k++;
+            if (k == p) {
+                j += p;
+                k = 0;
+            }
+        } else if (reverse ? a > b : a < b) {
+            j += k + 1;
+            k = 0;
+            p = j - start;
+        } else {
+            start = j++;
+            k = 0;
+            p = 1;
+        }
+    }
+    *period = p;
+    return start;
+}
+
+/* The first place of x (at least 2 bytes) in y. M. Crochemore and D. Perrin, "Two-way string-matching", 1991: linear time whatever
+ * the texts, which a plain search is not. */
+static size_t two_way(const struct view *y, const struct view *x)
+{
+    size_t p1, p2, s1 = greatest_suffix(x, false, &p1), s2 = greatest_suffix(x, true, &p2);
+    size_t cut = s1 > s2 ? s1 : s2, period = s1 > s2 ? p1 : p2, known = 0, i;
+    bool periodic = cut + period <= x->n;
+    for (i = 0; periodic && i < cut; i++)
+        periodic = at(x, i) == at(x, i + period);
+    if (!periodic)
+        period = (cut > x->n - cut ? cut : x->n - cut) + 1;
+    for (size_t j = 0; j + x->n <= y->n;) {
+        for (i = cut > known ? cut : known; i < x->n && at(x, i) == at(y, i + j);)
+            i++;
+        if (i < x->n) {
+            j += i - cut + 1;
+            known = 0;
+            continue;
+        }
+        for (i = cut; i > known && at(x, i - 1) == at(y, i - 1 + j);)
+            i--;
+        if (i <= known)
+            return j;
+        j += period;
+        known = periodic ? x->n - period : 0;
+    }
+    return JS_NONE;
+}
+
+#define PLAIN_NEEDLE 16 /* up to here the plain search is quick enough on any text */
+
 size_t js_find(const char *p, size_t from, size_t to, const char *needle, size_t n)
 {
     if (from > to || n > to - from)
         return JS_NONE;
     if (!n)
         return from;
+    if (n > PLAIN_NEEDLE) {
+        struct view y = {(const unsigned char *)p + from, to - from, false}, x = {(const unsigned char *)needle, n, false};
+        size_t hit = two_way(&y, &x);
+        return hit == JS_NONE ? JS_NONE : from + hit;
+    }
     for (size_t i = from; i <= to - n; i++) {
         const char *hit = memchr(p + i, needle[0], to - n + 1 - i);
         if (!hit)
@@ -101,6 +177,11 @@ size_t js_rfind(const char *p, size_t from, size_t to, const char *needle, size_
 {
     if (from > to || n > to - from)
         return JS_NONE;
+    if (n > PLAIN_NEEDLE) {
+        struct view y = {(const unsigned char *)p + from, to - from, true}, x = {(const unsigned char *)needle, n, true};
+        size_t hit = two_way(&y, &x);
+        return hit == JS_NONE ? JS_NONE : to - hit - n;
+    }
     for (size_t i = to - n + 1; i-- > from;)
         if (!n || (p[i] == needle[0] && !memcmp(p + i, needle, n)))
             return i;

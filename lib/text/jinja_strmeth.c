@@ -92,10 +92,15 @@ static bool strip(struct jcall *c, bool left, bool right, struct jv *out)
     size_t from = 0, to = s->len;
     if (!jx_arg_str(c, 0, &set) || !jx_spend_bytes(c->x, s->len))
         return false;
-    while (left && from < to && in_set(set, s->p + from, js_char_len(s->p + from)))
+    while (left && from < to && in_set(set, s->p + from, js_char_len(s->p + from))) {
         from += js_char_len(s->p + from);
+        if (set && !jx_spend_bytes(c->x, set->len))
+            return false;
+    }
     while (right && to > from) {
         size_t at = js_char_back(s->p, to);
+        if (set && !jx_spend_bytes(c->x, set->len))
+            return false;
         if (!in_set(set, s->p + at, to - at))
             break;
         to = at;
@@ -522,7 +527,7 @@ static bool m_istitle(struct jcall *c, struct jv *out)
         any |= inside;
     }
     *out = jv_bool(ok && any);
-    return true;
+    return jx_spend_bytes(c->x, s->len);
 }
 
 static bool m_isidentifier(struct jcall *c, struct jv *out)
@@ -535,7 +540,7 @@ static bool m_isidentifier(struct jcall *c, struct jv *out)
         yes = cp == '_' || is_alnum(cp);
     }
     *out = jv_bool(yes);
-    return true;
+    return jx_spend_bytes(c->x, s->len);
 }
 
 static bool m_format(struct jcall *c, struct jv *out)

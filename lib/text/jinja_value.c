@@ -236,7 +236,7 @@ static bool hash_value(struct jx *x, const struct jv *v, uint64_t *h)
         return true;
     case J_TUPLE:
         *h = 7;
-        if (x->depth > JX_MAX_NESTING)
+        if (x->depth >= JX_MAX_DEPTH)
             return jx_limit(x, "value is nested too deep");
         for (size_t i = 0; i < v->u.list->n; i++) {
             uint64_t part;
@@ -319,7 +319,7 @@ static int dict_place(struct jx *x, const struct jdict *d, const struct jv *key,
     }
     uint64_t h;
     bool same;
-    if (key->type != J_STR && !hash_value(x, key, &h))
+    if (key->type != J_STR ? !hash_value(x, key, &h) : key->u.s->len > 64 && !jx_spend(x, key->u.s->len * d->n / 64))
         return -1;
     for (size_t i = 0; i < d->n; i++) {
         const struct jv *k = &d->items[i].key;
@@ -374,16 +374,6 @@ bool jx_dict_set(struct jx *x, struct jdict *d, struct jv key, struct jv value)
         return true;
     }
     return d->n <= SMALL_DICT || build_index(x, d);
-}
-
-bool jx_dict_get_str(const struct jdict *d, const struct jstr *key, struct jv *out)
-{
-    for (size_t i = 0; i < d->n; i++)
-        if (d->items[i].key.type == J_STR && js_same(d->items[i].key.u.s, key)) {
-            *out = d->items[i].value;
-            return true;
-        }
-    return false;
 }
 
 /* ---- truth, length, equality, order ---- */
@@ -506,7 +496,7 @@ bool jx_equal(struct jx *x, const struct jv *a, const struct jv *b, bool *out)
     case J_STR:
     case J_BIG:
         *out = js_same(a->u.s, b->u.s);
-        return jx_spend_bytes(x, *out ? a->u.s->len : 0);
+        return jx_spend_bytes(x, a->u.s->len == b->u.s->len ? a->u.s->len : 0);
     case J_LIST:
     case J_TUPLE:
     case J_DICT:

@@ -29,6 +29,8 @@ bool merge_reserve(struct merger *m, size_t n)
     return true;
 }
 
+#define ARITY 4 /* children of a node of the heap: half the levels of a binary one, and they share cache lines */
+
 static bool heap_put(struct merger *m, struct merge_candidate c)
 {
     if (m->heap_n == m->heap_cap) {
@@ -41,9 +43,9 @@ static bool heap_put(struct merger *m, struct merge_candidate c)
         m->heap_cap = cap;
     }
     size_t i = m->heap_n++;
-    while (i && m->heap[(i - 1) / 2].order > c.order) {
-        m->heap[i] = m->heap[(i - 1) / 2];
-        i = (i - 1) / 2;
+    while (i && m->heap[(i - 1) / ARITY].order > c.order) {
+        m->heap[i] = m->heap[(i - 1) / ARITY];
+        i = (i - 1) / ARITY;
     }
     m->heap[i] = c;
     return true;
@@ -53,13 +55,15 @@ static struct merge_candidate heap_take(struct merger *m)
 {
     struct merge_candidate best = m->heap[0], last = m->heap[--m->heap_n];
     size_t i = 0, n = m->heap_n;
-    for (size_t child = 1; child < n; child = 2 * i + 1) {
-        if (child + 1 < n && m->heap[child + 1].order < m->heap[child].order)
-            child++;
-        if (m->heap[child].order >= last.order)
+    for (size_t first = 1; first < n; first = ARITY * i + 1) {
+        size_t end = first + ARITY < n ? first + ARITY : n, least = first;
+        for (size_t k = first + 1; k < end; k++)
+            if (m->heap[k].order < m->heap[least].order)
+                least = k;
+        if (m->heap[least].order >= last.order)
             break;
-        m->heap[i] = m->heap[child];
-        i = child;
+        m->heap[i] = m->heap[least];
+        i = least;
     }
     m->heap[i] = last;
     return best;

@@ -14,8 +14,7 @@ enum {
     PRETOK_WHOLE_WORDS = 1, /* a word that is a token is not merged up from bytes ("ignore_merges") */
     PRETOK_ADD_BOS = 2,     /* BOS by default */
     PRETOK_NFC = 4,         /* text is brought to normal form C first */
-    PRETOK_RAW = 8,         /* pieces are plain UTF-8 with U+2581 for the space, and bytes are <0xXX>, as in SentencePiece */
-    PRETOK_NO_BOS = 16      /* no BOS token unless the file names one */
+    PRETOK_RAW = 8          /* pieces are plain UTF-8 with U+2581 for the space, and bytes are <0xXX>, as in SentencePiece */
 };
 
 struct pretok {

@@ -221,7 +221,8 @@ void emit_unknown(struct encoder *e, const char *s, size_t len, bool *after_unkn
         bytes = bytes && t->v.byte_id[(uint8_t)s[i]] != VOCAB_NONE;
     for (size_t i = 0; bytes && i < len; i++)
         emit(e, t->v.byte_id[(uint8_t)s[i]]);
-    if (!bytes && !*after_unknown && t->unk != VOCAB_NONE)
+    /* A byte-level vocabulary without some byte drops it: its "unknown" token is seldom meant for that. */
+    if (!bytes && !*after_unknown && t->unk != VOCAB_NONE && t->v.form != FORM_BYTE_LEVEL)
         emit(e, t->unk);
     *after_unknown = !bytes;
 }

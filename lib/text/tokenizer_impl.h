@@ -66,7 +66,7 @@ static inline void emit(struct encoder *e, uint32_t id)
     token_ids_put(e->ids, (int32_t)id);
 }
 
-/* A character or word without a token: its bytes where the vocabulary has them, else the unknown token, one for a run of them. */
+/* A character without a token: its bytes where the vocabulary has them, else the unknown token, one for a run of them. */
 void emit_unknown(struct encoder *e, const char *s, size_t len, bool *after_unknown);
 
 /* Encoding one stretch of text without special tokens. */

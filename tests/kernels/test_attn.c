@@ -14,11 +14,11 @@
 struct variant {
     const char *name;
     int32_t level;
-    attn_block_fn block;
+    struct attn_kernels k;
 };
 
 static const struct variant variants[] = {
-#define VARIANT(name, level) {#name, level, attn_block_##name},
+#define VARIANT(name, level) {#name, level, {attn_block_##name, attn_merge_##name, attn_finish_##name}},
     ATTN_VARIANTS(VARIANT)
 #undef VARIANT
 };
@@ -138,7 +138,7 @@ static void test_variants(void **state)
                 if (!cpu_level_supported(variants[v].level))
                     continue;
                 for (uint32_t together = 1; together <= 8; together++) {
-                    float *got = run(&s, variants[v].block, together, softcap);
+                    float *got = run(&s, variants[v].k.block, together, softcap);
                     same_states(&s, got, want, variants[v].name);
                     free(got);
                     tested++;
@@ -151,7 +151,7 @@ static void test_variants(void **state)
 }
 
 /* One query over many pages with one variant, by parts; dst [dim]. Pages hold `len` positions. */
-static void attend(attn_block_fn block, const struct scene *pages, const float *q, uint64_t lo, uint64_t hi, float *dst)
+static void attend(const struct attn_kernels *k, const struct scene *pages, const float *q, uint64_t lo, uint64_t hi, float *dst)
 {
     uint32_t dim = pages[0].dim;
     size_t each = attn_state_floats(dim);
@@ -166,12 +166,12 @@ static void attend(attn_block_fn block, const struct scene *pages, const float *
             struct attn_query one = {q, part, lo > first ? (uint32_t)(lo - first) : 0, hi - first < 64 ? (uint32_t)(hi - first) : 64};
             struct attn_block_args a = {.kv_type = pages[b].type, .head_dim = dim, .k = pages[b].k, .v = pages[b].v, .scale = 0.25f,
                                         .queries = &one, .n_query = 1};
-            block(&a);
+            k->block(&a);
         }
         attn_close(part);
-        attn_merge(total, part, dim);
+        k->merge(total, part, dim);
     }
-    attn_finish(dst, total, dim);
+    k->finish(dst, total, dim);
     free(total), free(part);
 }
 
@@ -217,13 +217,13 @@ static void test_softmax(void **state)
             double want[DIM];
             for (int d = 0; d < DIM; d++)
                 q[d] = test_rand_f32(&seed);
-            attend(attn_block_scalar, pages, q, ranges[r][0], ranges[r][1], got);
+            attend(&variants[0].k, pages, q, ranges[r][0], ranges[r][1], got);
             exact(pages, q, ranges[r][0], ranges[r][1], want);
             for (int d = 0; d < DIM; d++)
                 assert_true(fabs((double)got[d] - want[d]) < 3e-6);
             for (size_t v = 0; v < N_VARIANTS; v++)
                 if (cpu_level_supported(variants[v].level)) {
-                    attend(variants[v].block, pages, q, ranges[r][0], ranges[r][1], other);
+                    attend(&variants[v].k, pages, q, ranges[r][0], ranges[r][1], other);
                     assert_memory_equal(got, other, sizeof got);
                 }
         }
@@ -250,7 +250,7 @@ static void test_extremes(void **state)
             ((float *)s.v)[i] = test_rand_f32(&seed);
         }
         float *want = run(&s, attn_block_scalar, 1, 0), out[16];
-        attn_finish(out, want, 16);
+        attn_finish_scalar(out, want, 16);
         for (uint32_t d = 0; d < 16; d++) {
             double mean = 0;
             for (uint32_t j = 0; j < 64; j++)
@@ -260,7 +260,7 @@ static void test_extremes(void **state)
         }
         for (size_t v = 0; v < N_VARIANTS; v++)
             if (cpu_level_supported(variants[v].level)) {
-                float *got = run(&s, variants[v].block, 3, 0);
+                float *got = run(&s, variants[v].k.block, 3, 0);
                 same_states(&s, got, want, variants[v].name);
                 free(got);
             }
@@ -270,9 +270,8 @@ static void test_extremes(void **state)
 }
 
 /* A part that sees nothing leaves the others as they are, to the bit. */
-static void test_merge(void **state)
+static void check_merge(const struct attn_kernels *k)
 {
-    (void)state;
     enum { DIM = 24 };
     float a[64], b[64], empty[64], into[64];
     uint64_t seed = 24;
@@ -286,19 +285,31 @@ static void test_merge(void **state)
     a[ATTN_STATE_SUM] = 3, b[ATTN_STATE_SUM] = 2;
     attn_begin(into, DIM);
     attn_close(into);
-    attn_merge(into, empty, DIM);
+    k->merge(into, empty, DIM);
     assert_memory_equal(into, empty, sizeof into);
-    attn_merge(into, a, DIM);
+    k->merge(into, a, DIM);
     assert_memory_equal(into, a, sizeof into);
-    attn_merge(into, empty, DIM);
+    k->merge(into, empty, DIM);
     assert_memory_equal(into, a, sizeof into);
-    attn_merge(into, b, DIM);
-    float m = a[0] > b[0] ? a[0] : b[0];
+    k->merge(into, b, DIM);
+    float m = a[0] > b[0] ? a[0] : b[0], *dst = test_guard_alloc(DIM * 4);
     double wa = exp((double)(a[0] - m)), wb = exp((double)(b[0] - m));
     assert_true(into[ATTN_STATE_M] == m);
     assert_true(fabs(into[ATTN_STATE_SUM] - (3 * wa + 2 * wb)) < 1e-5);
-    for (int d = 0; d < DIM; d++)
+    k->finish(dst, into, DIM);
+    for (int d = 0; d < DIM; d++) {
         assert_true(fabs(into[ATTN_STATE_O + d] - (a[ATTN_STATE_O + d] * wa + b[ATTN_STATE_O + d] * wb)) < 1e-5);
+        assert_true(dst[d] == into[ATTN_STATE_O + d] / into[ATTN_STATE_SUM]);
+    }
+    test_guard_free(dst, DIM * 4);
+}
+
+static void test_merge(void **state)
+{
+    (void)state;
+    for (size_t v = 0; v < N_VARIANTS; v++)
+        if (cpu_level_supported(variants[v].level))
+            check_merge(&variants[v].k);
 }
 
 static void test_limits(void **state)
@@ -312,7 +323,7 @@ static void test_limits(void **state)
     for (size_t v = 0; v < N_VARIANTS; v++)
         if (cpu_level_supported(variants[v].level)) {
             assert_int_equal(attn_kernels_init(&k, variants[v].level, NULL), INFER_OK);
-            assert_true(k.block == variants[v].block);
+            assert_true(k.block == variants[v].k.block);
         }
 }
 

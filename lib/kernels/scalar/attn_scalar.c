@@ -1,4 +1,6 @@
 /* Attention, the variant that defines the bits: see attn.h for the order. */
+#include <string.h>
+
 #include "base/half.h"
 #include "kernels/attn.h"
 #include "kernels/math_scalar.h"
@@ -46,4 +48,29 @@ void attn_block_scalar(const struct attn_block_args *a)
 {
     for (uint32_t i = 0; i < a->n_query; i++)
         one_query(a, &a->queries[i]);
+}
+
+void attn_merge_scalar(float *into, const float *part, uint32_t head_dim)
+{
+    if (attn_is_empty(part))
+        return;
+    if (attn_is_empty(into)) {
+        memcpy(into, part, attn_state_floats(head_dim) * sizeof *into);
+        return;
+    }
+    float m0 = into[ATTN_STATE_M], m1 = part[ATTN_STATE_M], m = m1 > m0 ? m1 : m0;
+    float a = math_exp(m0 - m), b = math_exp(m1 - m);
+    into[ATTN_STATE_M] = m;
+    into[ATTN_STATE_SUM] = fma_f32(into[ATTN_STATE_SUM], a, part[ATTN_STATE_SUM] * b);
+    float *o = into + ATTN_STATE_O;
+    const float *p = part + ATTN_STATE_O;
+    for (uint32_t d = 0; d < head_dim; d++)
+        o[d] = fma_f32(o[d], a, p[d] * b);
+}
+
+void attn_finish_scalar(float *dst, const float *state, uint32_t head_dim)
+{
+    float sum = state[ATTN_STATE_SUM];
+    for (uint32_t d = 0; d < head_dim; d++)
+        dst[d] = state[ATTN_STATE_O + d] / sum;
 }

@@ -12,6 +12,7 @@
 #define V_MUL(a, b)        _mm512_mul_ps(a, b)
 #define V_DIV(a, b)        _mm512_div_ps(a, b)
 #define V_MAX(a, b)        _mm512_max_ps(a, b)
+#define V_REDUCE_MAX(a)    _mm512_reduce_max_ps(a)
 #define V_EXP(a)           math_exp_avx512(a)
 #define V_TANH(a)          math_tanh_avx512(a)
 #define V_LOAD_F16(p)      _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
@@ -24,4 +25,4 @@
 #define V_HALF_F16(p)      _mm512_cvtph_ps(LOAD_8(p))
 #define V_HALF_BF16(p)     BF16_16(LOAD_8(p))
 
-#include "kernels/x86/attn_simd.h"
+#include "kernels/attn_simd.h"

@@ -1,5 +1,6 @@
 #define MM_VARIANT avx2
 #define MM_VNNI 0
+#define MM_DECODERS
 #include "kernels/x86/mm_v256.h"
 
 #include "kernels/x86/mm_simd.h"

@@ -1,5 +1,6 @@
 #define MM_VARIANT avx512
 #define MM_VNNI 0
+#define MM_DECODERS
 #include "kernels/x86/mm_v512.h"
 
 #include "kernels/x86/mm_simd.h"

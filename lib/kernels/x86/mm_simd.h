@@ -261,6 +261,7 @@ INLINE void emit(struct sink *s, enum form form, int zero, int max, uint32_t b, 
 #define EMIT_MM_K32M(s, b, c, v) emit(s, K32M, 0, 31, b, c, v)
 #define EMIT_MM_K32P(s, b, c, v) emit(s, K32P, 0, 45, b, c, v)
 #define EMIT_MM_K16_Z32(s, b, c, v) emit(s, K16, 32, 63, b, c, v)
+#define EMIT_MM_K16_Z64(s, b, c, v) emit(s, K16, 64, 127, b, c, v)
 
 /* ---- walks ---- */
 
@@ -314,7 +315,7 @@ INLINE void fifth_bits(vi c[8], vi high)
 {
 #pragma GCC unroll 8
     for (unsigned j = 0; j < 8; j++)
-        c[j] = vor(c[j], vspread4(j ? vsrl(high, 4 * j) : high));
+        c[j] = vand_or(vspread(j ? vsrl(high, 4 * j) : high), vset32(0x10101010), c[j]);
 }
 
 INLINE void walk_q5_0(const uint8_t *p, uint64_t stride, uint32_t n, struct sink *s)
@@ -488,31 +489,12 @@ INLINE void walk_iq4_xs(const uint8_t *p, uint64_t stride, uint32_t n, struct si
     }
 }
 
-/* 2^(e - 128) for e of 0 .. 255, subnormals too: the product of two powers of two that are normal. */
-INLINE vf e8m0_half(vi e)
-{
-    vi bias = vset32(127 - 64), e1 = vsrl(e, 1), e2 = vsub32(e, e1);
-    return vmul(vasfloat(vsll(vadd32(e1, bias), 23)), vasfloat(vsll(vadd32(e2, bias), 23)));
-}
+#include "kernels/x86/mm_simd_k.h"
+#ifdef MM_DECODERS
+#include "kernels/x86/mm_simd_iq.h"
+#endif
 
-INLINE void walk_mxfp4(const uint8_t *p, uint64_t stride, uint32_t n, struct sink *s)
-{
-    for (uint32_t b = 0; b < n; b++, p += 17) {
-        vi c[8];
-        nibbles_lut(p + 1, stride, codebook_fp4, vset32(0x10101010), c, s, 0, 272);
-        touch_rest(s, 4, 272);
-        EMIT_MM_K32_Z16(s, b, c, ((struct scales){.d = e8m0_half(vrows1(p, stride))}));
-    }
-}
-
-#define DEFINE_TYPE(type, name, panel, v)                                                                              \
-    void mm_decode_##name##_##v(const uint8_t *w, uint64_t row_bytes, uint32_t n_block, struct mm_tile *t)             \
-    {                                                                                                                  \
-        for (int lane = 0; lane < 16; lane += V_ROWS) {                                                                \
-            struct sink s = {.fused = false, .t = t, .lane = lane};                                                    \
-            walk_##name(w + (uint64_t)lane * row_bytes, row_bytes, n_block, &s);                                       \
-        }                                                                                                              \
-    }                                                                                                                  \
+#define DEFINE_ONE(type, name, panel, v)                                                                                 \
     void mm_one_##name##_##v(const uint8_t *w, uint64_t row_bytes, uint32_t n_block, const struct mm_xblock *x,        \
                              float acc[16], uintptr_t ahead)                                                           \
     {                                                                                                                  \
@@ -523,4 +505,16 @@ INLINE void walk_mxfp4(const uint8_t *p, uint64_t stride, uint32_t n, struct sin
             vstoref(acc + lane, s.acc);                                                                                \
         }                                                                                                              \
     }
-MM_SIMD_TYPES(DEFINE_TYPE, MM_VARIANT)
+MM_FUSED_TYPES(DEFINE_ONE, MM_VARIANT)
+
+#ifdef MM_DECODERS
+#define DEFINE_DECODE(type, name, class, v)                                                                            \
+    void mm_decode_##name##_##v(const uint8_t *w, uint64_t row_bytes, uint32_t n_block, struct mm_tile *t)             \
+    {                                                                                                                  \
+        for (int lane = 0; lane < 16; lane += V_ROWS) {                                                                \
+            struct sink s = {.fused = false, .t = t, .lane = lane};                                                    \
+            walk_##name(w + (uint64_t)lane * row_bytes, row_bytes, n_block, &s);                                       \
+        }                                                                                                              \
+    }
+MM_TYPES(DEFINE_DECODE, MM_VARIANT)
+#endif

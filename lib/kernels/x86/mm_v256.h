@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE static inline __attribute__((always_inline, no_sanitize("undefined")))
 #define V_ROWS 8
 #define V_COLS 4
 
@@ -18,7 +18,7 @@ INLINE vi vand(vi a, vi b) { return _mm256_and_si256(a, b); }
 INLINE vi vor(vi a, vi b) { return _mm256_or_si256(a, b); }
 INLINE vi vxor(vi a, vi b) { return _mm256_xor_si256(a, b); }
 INLINE vi vand_or(vi a, vi mask, vi b) { return vor(vand(a, mask), b); }
-INLINE vi vsrl(vi a, unsigned n) { return _mm256_srli_epi32(a, (int)n); }
+INLINE vi vsrl(vi a, unsigned n) { return _mm256_srl_epi32(a, _mm_cvtsi32_si128((int)n)); }
 INLINE vi vsll(vi a, unsigned n) { return _mm256_slli_epi32(a, (int)n); }
 INLINE vi vsra(vi a, unsigned n) { return _mm256_srai_epi32(a, (int)n); }
 INLINE vi vadd32(vi a, vi b) { return _mm256_add_epi32(a, b); }
@@ -26,6 +26,8 @@ INLINE vi vsub32(vi a, vi b) { return _mm256_sub_epi32(a, b); }
 INLINE vi vadd8(vi a, vi b) { return _mm256_add_epi8(a, b); }
 INLINE vi vsub8(vi a, vi b) { return _mm256_sub_epi8(a, b); }
 INLINE vi vadd16(vi a, vi b) { return _mm256_add_epi16(a, b); }
+INLINE vi vsub16(vi a, vi b) { return _mm256_sub_epi16(a, b); }
+INLINE vi vsll16(vi a, unsigned n) { return _mm256_slli_epi16(a, (int)n); }
 INLINE vi vmul16(vi a, vi b) { return _mm256_mullo_epi16(a, b); }
 INLINE vi vmadd16(vi a, vi b) { return _mm256_madd_epi16(a, b); }
 INLINE vi vmaddubs(vi u, vi s) { return _mm256_maddubs_epi16(u, s); }
@@ -58,12 +60,14 @@ INLINE void vhalf_pair(vi a, vf *low, vf *high)
     *low = _mm256_cvtph_ps(_mm256_castsi256_si128(words));
     *high = _mm256_cvtph_ps(_mm256_extracti128_si256(words, 1));
 }
-INLINE vi vspread4(vi a)
+INLINE vi vspread(vi a)
 {
     vi copies = _mm256_shuffle_epi8(a, _mm256_set_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0, 0x0c0c0c0c, 0x08080808, 0x04040404, 0));
     vi bits = vset32(0x08040201);
-    return vand(_mm256_cmpeq_epi8(vand(copies, bits), bits), vset32(0x10101010));
+    return _mm256_cmpeq_epi8(vand(copies, bits), bits);
 }
+#define vgather(base, index, scale) _mm256_i32gather_epi32((const int *)(base), index, scale)
+INLINE vi vzero_where(vi v, vi a, vi b) { return _mm256_andnot_si256(_mm256_cmpeq_epi32(a, b), v); }
 
 INLINE __m128i load16(const uint8_t *p) { return _mm_loadu_si128((const __m128i *)p); }
 

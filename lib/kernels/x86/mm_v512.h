@@ -5,7 +5,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#define INLINE static inline __attribute__((always_inline))
+/* Without UndefinedBehaviorSanitizer, under which the unrolled kernels compile for minutes; the scalar code is checked. */
+#define INLINE static inline __attribute__((always_inline, no_sanitize("undefined")))
 #define V_ROWS 16
 #define V_COLS 8 /* columns in registers */
 
@@ -18,7 +19,7 @@ INLINE vi vand(vi a, vi b) { return _mm512_and_si512(a, b); }
 INLINE vi vor(vi a, vi b) { return _mm512_or_si512(a, b); }
 INLINE vi vxor(vi a, vi b) { return _mm512_xor_si512(a, b); }
 INLINE vi vand_or(vi a, vi mask, vi b) { return _mm512_ternarylogic_epi32(a, mask, b, 0xEA); } /* (a & mask) | b */
-INLINE vi vsrl(vi a, unsigned n) { return _mm512_srli_epi32(a, n); }
+INLINE vi vsrl(vi a, unsigned n) { return _mm512_srl_epi32(a, _mm_cvtsi32_si128((int)n)); } /* constant counts become immediate */
 INLINE vi vsll(vi a, unsigned n) { return _mm512_slli_epi32(a, n); }
 INLINE vi vsra(vi a, unsigned n) { return _mm512_srai_epi32(a, n); }
 INLINE vi vadd32(vi a, vi b) { return _mm512_add_epi32(a, b); }
@@ -26,6 +27,8 @@ INLINE vi vsub32(vi a, vi b) { return _mm512_sub_epi32(a, b); }
 INLINE vi vadd8(vi a, vi b) { return _mm512_add_epi8(a, b); }
 INLINE vi vsub8(vi a, vi b) { return _mm512_sub_epi8(a, b); }
 INLINE vi vadd16(vi a, vi b) { return _mm512_add_epi16(a, b); }
+INLINE vi vsub16(vi a, vi b) { return _mm512_sub_epi16(a, b); }
+INLINE vi vsll16(vi a, unsigned n) { return _mm512_slli_epi16(a, n); }
 INLINE vi vmul16(vi a, vi b) { return _mm512_mullo_epi16(a, b); }
 INLINE vi vmadd16(vi a, vi b) { return _mm512_madd_epi16(a, b); }
 INLINE vi vmaddubs(vi u, vi s) { return _mm512_maddubs_epi16(u, s); }
@@ -57,13 +60,17 @@ INLINE void vhalf_pair(vi a, vf *low, vf *high)
     *high = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(w, 1));
 }
 INLINE vf vhalf_low(vi a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)); }
-/* Bits 0..3 of each lane to bit 4 of its four bytes. */
-INLINE vi vspread4(vi a)
+/* Bits 0..3 of each lane to whole bytes; other bits do not matter. */
+INLINE vi vspread(vi a)
 {
-    const vi table = _mm512_setr_epi32(0, 0x10, 0x1000, 0x1010, 0x100000, 0x100010, 0x101000, 0x101010, 0x10000000,
-                                       0x10000010, 0x10001000, 0x10001010, 0x10100000, 0x10100010, 0x10101000, 0x10101010);
+    const vi table = _mm512_setr_epi32(0, 0xff, 0xff00, 0xffff, 0xff0000, 0xff00ff, 0xffff00, 0xffffff, (int)0xff000000,
+                                       (int)0xff0000ff, (int)0xff00ff00, (int)0xff00ffff, (int)0xffff0000, (int)0xffff00ff,
+                                       (int)0xffffff00, -1);
     return _mm512_permutexvar_epi32(a, table);
 }
+/* Dwords at base + scale * index. */
+#define vgather(base, index, scale) _mm512_i32gather_epi32(index, base, scale)
+INLINE vi vzero_where(vi v, vi a, vi b) { return _mm512_mask_mov_epi32(v, _mm512_cmpeq_epi32_mask(a, b), vzero()); } /* a == b */
 
 INLINE __m128i load16(const uint8_t *p) { return _mm_loadu_si128((const __m128i *)p); }
 

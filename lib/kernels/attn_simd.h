@@ -1,7 +1,8 @@
-/* Attention over a page in vectors of any width: the text of attn_avx2.c and attn_avx512.c, which define before they include it
+/* Attention over a page in vectors of any width: the text of x86/attn_avx2.c, x86/attn_avx512.c and arm/attn_neon.c, which define before they include it
  *
  *   NAME(x)          x with the variant's suffix
  *   LANES, VF        lanes and type of a vector of f32
+ *   V_REDUCE_MAX     of all lanes, none a NaN
  *   V_LOAD, V_STORE (aligned or not), V_SET1, V_FMA, V_ADD, V_SUB, V_MUL, V_DIV, V_MAX (the second operand where the first is NaN), V_EXP, V_TANH
  *   V_LOAD_F16, V_LOAD_BF16 (p): LANES elements widened
  *   WIDE(r)          vectors of a strip for r queries: r * WIDE(r) accumulators fit the registers
@@ -14,7 +15,17 @@
 
 #include "kernels/attn.h"
 
-#if defined(__clang__)
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(undefined_behavior_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+#if defined(SANITIZED)
+#define UNROLL /* checks in every copy would take minutes to compile */
+#elif defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
@@ -114,27 +125,32 @@ typedef void product_fn(const struct product *p);
 static product_fn *const products[3][TILE] = {
     [KV_F16] = PRODUCT_ROW(KV_F16), [KV_F32] = PRODUCT_ROW(KV_F32), [KV_BF16] = PRODUCT_ROW(KV_BF16)};
 
-/* Dots to scores, -inf where the query does not see; the block's maximum. */
+/* Dots to scores, -inf where the query does not see; the maximum of these and of m. */
 static float finish_scores(const struct attn_block_args *a, const struct attn_query *q, float *s)
 {
-    VF scale = V_SET1(a->scale), cap = V_SET1(a->softcap), best = V_SET1(-__builtin_inff());
-    for (uint32_t j = 0; j < ATTN_BLOCK; j += LANES) {
-        VF x = V_MUL(V_LOAD(s + j), scale);
-        if (a->softcap != 0)
-            x = V_MUL(cap, V_TANH(V_DIV(x, cap)));
-        V_STORE(s + j, x);
+    VF scale = V_SET1(a->scale), cap = V_SET1(a->softcap), x[ATTN_BLOCK / LANES], best = V_SET1(-__builtin_inff());
+    UNROLL
+    for (uint32_t i = 0; i < ATTN_BLOCK / LANES; i++)
+        x[i] = V_MUL(V_LOAD(s + i * LANES), scale);
+    if (a->softcap != 0)
+        for (uint32_t i = 0; i < ATTN_BLOCK / LANES; i++)
+            x[i] = V_MUL(cap, V_TANH(V_DIV(x[i], cap)));
+    UNROLL
+    for (uint32_t i = 0; i < ATTN_BLOCK / LANES; i++) {
+        V_STORE(s + i * LANES, x[i]);
+        best = V_MAX(x[i], best);
     }
-    for (uint32_t j = 0; j < q->j0; j++)
-        s[j] = -__builtin_inff();
-    for (uint32_t j = q->j1; j < ATTN_BLOCK; j++)
-        s[j] = -__builtin_inff();
-    for (uint32_t j = 0; j < ATTN_BLOCK; j += LANES)
-        best = V_MAX(V_LOAD(s + j), best);
-    float lanes[LANES], m = q->state[ATTN_STATE_M];
-    V_STORE(lanes, best);
-    for (uint32_t l = 0; l < LANES; l++)
-        m = lanes[l] > m ? lanes[l] : m;
-    return m;
+    if (q->j0 > 0 || q->j1 < ATTN_BLOCK) {
+        for (uint32_t j = 0; j < q->j0; j++)
+            s[j] = -__builtin_inff();
+        for (uint32_t j = q->j1; j < ATTN_BLOCK; j++)
+            s[j] = -__builtin_inff();
+        best = V_SET1(-__builtin_inff());
+        for (uint32_t j = 0; j < ATTN_BLOCK; j += LANES)
+            best = V_MAX(V_LOAD(s + j), best);
+    }
+    float block = V_REDUCE_MAX(best), m = q->state[ATTN_STATE_M];
+    return block > m ? block : m;
 }
 
 static void rescale(const struct attn_block_args *a, float *state, float factor)
@@ -236,4 +252,31 @@ void NAME(attn_block)(const struct attn_block_args *a)
 {
     for (uint32_t i = 0; i < a->n_query; i += TILE)
         tile(a, a->queries + i, a->n_query - i < TILE ? a->n_query - i : TILE);
+}
+
+void NAME(attn_merge)(float *into, const float *part, uint32_t head_dim)
+{
+    if (attn_is_empty(part))
+        return;
+    if (attn_is_empty(into)) {
+        memcpy(into, part, attn_state_floats(head_dim) * sizeof *into);
+        return;
+    }
+    float m0 = into[ATTN_STATE_M], m1 = part[ATTN_STATE_M], m = m1 > m0 ? m1 : m0;
+    float a = math_exp(m0 - m), b = math_exp(m1 - m);
+    into[ATTN_STATE_M] = m;
+    into[ATTN_STATE_SUM] = fma_f32(into[ATTN_STATE_SUM], a, part[ATTN_STATE_SUM] * b);
+    VF va = V_SET1(a), vb = V_SET1(b);
+    for (uint32_t d = ATTN_STATE_O; d < ATTN_STATE_O + head_dim; d += LANES)
+        V_STORE(into + d, V_FMA(V_LOAD(into + d), va, V_MUL(V_LOAD(part + d), vb)));
+}
+
+void NAME(attn_finish)(float *dst, const float *state, uint32_t head_dim)
+{
+    VF sum = V_SET1(state[ATTN_STATE_SUM]);
+    uint32_t d = 0;
+    for (; d + LANES <= head_dim; d += LANES)
+        V_STORE(dst + d, V_DIV(V_LOAD(state + ATTN_STATE_O + d), sum));
+    for (; d < head_dim; d++)
+        dst[d] = state[ATTN_STATE_O + d] / state[ATTN_STATE_SUM];
 }
