@@ -75,6 +75,7 @@ infer_status mm_kernels_init(struct mm_kernels *k, int32_t level, infer_error *e
 {
     (void)level; /* without variants */
     memset(k, 0, sizeof *k);
+    (void)level; /* a build without variants does not look at it */
     init_scalar(k);
 #if KERNELS_HAVE_AVX2
     if (cpu_level_includes(level, INFER_CPU_AVX2))

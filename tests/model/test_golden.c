@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "golden.h"
 #include "infer/infer.h"
 
@@ -94,6 +95,49 @@ static void check_greedy(infer_session *s, const struct golden *g)
     assert_int_equal(infer_generate_next(s, &ev, NULL, NULL), INFER_ERROR_STATE);
 }
 
+/* The bits of numerics version 1: hashes of all logits of a fixture's prompt, default settings. The same on every processor; a change
+ * needs a new numerics version. */
+static const struct {
+    const char *name;
+    uint64_t hash;
+} bits_v1[] = {
+    {"llama", 0x5d3a3d4d23f4c17e},
+    {"llama-linear", 0x6c66a26eac6accba},
+    {"llama3-rope", 0x1b6f6ba973209267},
+    {"llama-yarn", 0xed9a588a0dc43058},
+    {"llama-bias", 0xd424f7d02294a56c},
+    {"smollm2", 0xb5231ab92214e413},
+    {"qwen2", 0x6522ce362337a97f},
+    {"qwen3", 0x986a59e7b6359fbd},
+    {"gemma3", 0x534d0e7193bf63dc},
+    {"gemma3-scaled", 0x6ee0668bf887acb4},
+    {"gpt2", 0x830a4c3ea1a0281f},
+    {"llama-q8_0", 0x67ca79e57e3946d8},
+    {"llama-q4_0", 0xb8839520929e5613},
+    {"llama-q4_1", 0x5ff51ff579cd1fb1},
+    {"llama-mix32", 0x861cd297cf7ef13b},
+    {"llama-mix256", 0x3b7468fc8133fecf},
+};
+
+static void test_bits(void **state)
+{
+    (void)state;
+    assert_int_equal(infer_numerics_version(), 1);
+    for (size_t i = 0; i < sizeof bits_v1 / sizeof *bits_v1; i++) {
+        struct golden g = golden_read(bits_v1[i].name);
+        size_t n = (size_t)g.n_prompt * g.n_vocab;
+        float *got = malloc(n * sizeof *got);
+        infer_session *s = open_session(bits_v1[i].name, INFER_NUMERICS_EXACT, INFER_KV_F16);
+        run_prompt(s, &g, got);
+        uint64_t hash = hash_bytes(got, n * sizeof *got);
+        infer_session_release(s);
+        free(got);
+        golden_free(&g);
+        if (hash != bits_v1[i].hash)
+            fail_msg("%s: the logits hash to 0x%016llx", bits_v1[i].name, (unsigned long long)hash);
+    }
+}
+
 static void test_f32(void **state)
 {
     const char *name = *state;
@@ -156,5 +200,6 @@ int main(void)
     for (size_t i = 0; golden_quantised[i]; i++)
         tests[n++] =
             (struct CMUnitTest){golden_quantised[i], test_quantised, NULL, NULL, (void *)(uintptr_t)golden_quantised[i]};
+    tests[n++] = (struct CMUnitTest){"bits of numerics version 1", test_bits, NULL, NULL, NULL};
     return _cmocka_run_group_tests("golden", tests, n, NULL, NULL);
 }
