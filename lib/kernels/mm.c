@@ -73,7 +73,6 @@ MM_DECODING_VARIANTS(INIT_DECODING)
 
 infer_status mm_kernels_init(struct mm_kernels *k, int32_t level, infer_error *err)
 {
-    (void)level; /* without variants */
     memset(k, 0, sizeof *k);
     (void)level; /* a build without variants does not look at it */
     init_scalar(k);
