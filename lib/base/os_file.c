@@ -11,7 +11,7 @@
 static infer_status file_open(const char *path, int *fd, int *os_error)
 {
     do
-        *fd = open(path, O_RDONLY | O_CLOEXEC);
+        *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO must not make us wait for its writer */
     while (*fd < 0 && errno == EINTR);
     if (*fd >= 0)
         return INFER_OK;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cancel.h"
@@ -162,6 +163,17 @@ static void test_missing_sources(void **state)
     assert_string_equal(err.file, s.name);
     s = path_source("."); /* a folder */
     assert_int_equal(file_open(&env_default, &s, INFER_MAP_AUTO, NULL, &f, &err), INFER_ERROR_UNSUPPORTED);
+    (void)unlink(path_of("fifo"));
+    assert_int_equal(mkfifo(path_of("fifo"), 0600), 0); /* nobody writes: opening must not wait */
+    s = path_source("fifo");
+    assert_int_equal(file_open(&env_default, &s, INFER_MAP_AUTO, NULL, &f, &err), INFER_ERROR_UNSUPPORTED);
+    (void)unlink(s.name);
+    s.name = "/dev/zero";
+    s.name_len = 9;
+    assert_int_equal(file_open(&env_default, &s, INFER_MAP_AUTO, NULL, &f, &err), INFER_ERROR_UNSUPPORTED);
+    s.name = "sam\0ple";
+    s.name_len = 7;
+    assert_int_equal(file_open(&env_default, &s, INFER_MAP_AUTO, NULL, &f, &err), INFER_ERROR_ARGUMENT);
     s = host_source(&h, "nothing here");
     assert_int_equal(file_open(&env_default, &s, INFER_MAP_AUTO, NULL, &f, &err), INFER_ERROR_NOT_FOUND);
     s.open = NULL;
