@@ -50,13 +50,19 @@ static void init_scalar(struct mm_kernels *k)
     MM_TYPES(SET_DECODE, scalar)
 }
 
-#define INIT_VARIANT(v, level)                                                                                         \
-    static void init_##v(struct mm_kernels *k)                                                                         \
+#define INIT_DOT(v, level)                                                                                             \
+    static void init_dot_##v(struct mm_kernels *k)                                                                     \
     {                                                                                                                  \
         MM_CLASSES(SET_DOT, v)                                                                                         \
+    }
+MM_VARIANTS(INIT_DOT)
+
+#define INIT_ONE(v, level)                                                                                             \
+    static void init_one_##v(struct mm_kernels *k)                                                                     \
+    {                                                                                                                  \
         MM_FUSED_TYPES(SET_ONE, v)                                                                                     \
     }
-MM_VARIANTS(INIT_VARIANT)
+MM_FUSED_VARIANTS(INIT_ONE)
 
 #define INIT_DECODING(v, level)                                                                                        \
     static void init_decoding_##v(struct mm_kernels *k)                                                                \
@@ -67,6 +73,7 @@ MM_DECODING_VARIANTS(INIT_DECODING)
 
 infer_status mm_kernels_init(struct mm_kernels *k, int32_t level, infer_error *err)
 {
+    (void)level; /* without variants */
     memset(k, 0, sizeof *k);
     (void)level; /* a build without variants does not look at it */
     init_scalar(k);
@@ -74,13 +81,14 @@ infer_status mm_kernels_init(struct mm_kernels *k, int32_t level, infer_error *e
     if (cpu_level_includes(level, INFER_CPU_AVX2))
         k->quantise = mm_quantise_avx2;
 #endif
-#define USE_VARIANT(v, required)                                                                                       \
+#define USE(what, required)                                                                                            \
     if (cpu_level_includes(level, required))                                                                           \
-        init_##v(k);
-    MM_VARIANTS(USE_VARIANT)
-#define USE_DECODING(v, required)                                                                                      \
-    if (cpu_level_includes(level, required))                                                                           \
-        init_decoding_##v(k);
+        init_##what(k);
+#define USE_DOT(v, required) USE(dot_##v, required)
+    MM_VARIANTS(USE_DOT)
+#define USE_ONE(v, required) USE(one_##v, required)
+    MM_FUSED_VARIANTS(USE_ONE)
+#define USE_DECODING(v, required) USE(decoding_##v, required)
     MM_DECODING_VARIANTS(USE_DECODING)
     bool complete = k->quantise != NULL;
     for (int i = 0; i < MM_N_CLASSES; i++)

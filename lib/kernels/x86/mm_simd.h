@@ -14,10 +14,10 @@ INLINE void dots(int nc, vi *acc, const vi *codes, int step, int n, const struct
 {
 #if MM_VNNI
     (void)max;
-#pragma GCC unroll 8
+    UNROLL(8)
     for (int j = 0; j < n; j++) {
         vi c = codes[j * step];
-#pragma GCC unroll 8
+        UNROLL(8)
         for (int k = 0; k < nc; k++)
             acc[k] = vdpbusd_at(acc[k], c, x[k]->q + 4 * (from + j));
     }
@@ -26,27 +26,27 @@ INLINE void dots(int nc, vi *acc, const vi *codes, int step, int n, const struct
     if (max > 127) { /* two bytes times 127 overflow 16 bits: nibble by nibble, as in max <= 15 */
         const vi low4 = vset32(0x0f0f0f0f), sixteens = vset32(0x00100010);
         vi lo[V_COLS], hi[V_COLS];
-#pragma GCC unroll 8
+        UNROLL(8)
         for (int j = 0; j < n; j++) {
             vi c = codes[j * step], cl = vand(c, low4), ch = vand(vsrl(c, 4), low4);
-#pragma GCC unroll 8
+            UNROLL(8)
             for (int k = 0; k < nc; k++) {
                 vi q = vset_at(x[k]->q + 4 * (from + j)), pl = vmaddubs(cl, q), ph = vmaddubs(ch, q);
                 lo[k] = j ? vadd16(lo[k], pl) : pl;
                 hi[k] = j ? vadd16(hi[k], ph) : ph;
             }
         }
-#pragma GCC unroll 8
+        UNROLL(8)
         for (int k = 0; k < nc; k++)
             acc[k] = vadd32(acc[k], vadd32(vmadd16(lo[k], ones), vmadd16(hi[k], sixteens)));
         return;
     }
     int depth = max <= 15 ? 8 : max <= 31 ? 4 : max <= 63 ? 2 : 1; /* pairs times 127 that 16 bits hold */
     vi s[V_COLS];
-#pragma GCC unroll 8
+    UNROLL(8)
     for (int j = 0; j < n; j++) {
         vi c = codes[j * step];
-#pragma GCC unroll 8
+        UNROLL(8)
         for (int k = 0; k < nc; k++) {
             vi p = vmaddubs(c, vset_at(x[k]->q + 4 * (from + j)));
             s[k] = j % depth ? vadd16(s[k], p) : p;
@@ -90,21 +90,21 @@ INLINE void block(enum form form, int zero, int max, int nc, vf *acc, const vi *
     vi i[V_COLS];
     if (form == K16) {
         for (int h = 0; h < 2; h++) {
-#pragma GCC unroll 8
+            UNROLL(8)
             for (int k = 0; k < nc; k++)
                 i[k] = begin16(x[k], h, zero);
             dots(nc, i, codes + 4 * h * step, step, 4, x, 4 * h, max);
-#pragma GCC unroll 8
+            UNROLL(8)
             for (int k = 0; k < nc; k++)
                 acc[k] = vfma(vmul(h ? s.d1 : s.d, vsetf(&x[k]->d)), vcvt(i[k]), acc[k]);
         }
         return;
     }
-#pragma GCC unroll 8
+    UNROLL(8)
     for (int k = 0; k < nc; k++)
         i[k] = begin(x[k], zero);
     dots(nc, i, codes, step, 8, x, 0, max);
-#pragma GCC unroll 8
+    UNROLL(8)
     for (int k = 0; k < nc; k++) {
         vf dx = vsetf(&x[k]->d);
         acc[k] = vfma(vmul(s.d, dx), vcvt(i[k]), acc[k]);
@@ -209,7 +209,7 @@ INLINE void touch(struct sink *s, uint32_t line, uint32_t bytes)
 /* After `parts` loads of 16 bytes of V_ROWS / 4 rows, which touched a line per 64 bytes: the rest; on to the next unit. */
 INLINE void touch_rest(struct sink *s, uint32_t parts, uint32_t bytes)
 {
-#pragma GCC unroll 4
+    UNROLL(4)
     for (uint32_t line = (parts * V_ROWS + 15) / 16; 64 * line < bytes * V_ROWS / 16; line++)
         touch(s, line, bytes);
     s->ahead += bytes * V_ROWS / 16;
@@ -243,7 +243,7 @@ INLINE void emit(struct sink *s, enum form form, int zero, int max, uint32_t b, 
         return;
     }
     struct mm_tile *t = s->t;
-#pragma GCC unroll 8
+    UNROLL(8)
     for (int j = 0; j < 8; j++)
         vstore(t->codes[b][j][s->lane], c[j]);
     vstoref(t->d[b][0] + s->lane, v.d);
@@ -270,7 +270,7 @@ INLINE void nibbles(const uint8_t *p, uint64_t stride, vi c[8], struct sink *s, 
     const vi low4 = vset32(0x0f0f0f0f);
     vi q[4];
     rows16(p, stride, q, s, part, bytes);
-#pragma GCC unroll 4
+    UNROLL(4)
     for (int j = 0; j < 4; j++) {
         c[j] = vand(q[j], low4);
         c[j + 4] = vand(vsrl(q[j], 4), low4);
@@ -313,7 +313,7 @@ INLINE void walk_q4_1(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
 
 INLINE void fifth_bits(vi c[8], vi high)
 {
-#pragma GCC unroll 8
+    UNROLL(8)
     for (unsigned j = 0; j < 8; j++)
         c[j] = vand_or(vspread(j ? vsrl(high, 4 * j) : high), vset32(0x10101010), c[j]);
 }
@@ -347,7 +347,7 @@ INLINE void walk_q8_0(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
         vi c[8];
         rows32(p + 2, stride, c, s, 0, 544);
         touch_rest(s, 8, 544);
-#pragma GCC unroll 8
+        UNROLL(8)
         for (int j = 0; j < 8; j++)
             c[j] = vxor(c[j], flip);
         EMIT_MM_K32_Z128(s, b, c, ((struct scales){.d = vhalf(p, stride)}));
@@ -365,7 +365,7 @@ INLINE void q4_k_scales(const uint8_t *p, uint64_t stride, vf d[8], vf m[8], str
     m0 = vneg(m0);
     vi sc[2] = {vand(h[1], low6), vand_or(vsrl(h[1], 2), high2, vand(h[3], low4))};
     vi mn[2] = {vand(h[2], low6), vand_or(vsrl(h[2], 2), high2, vand(vsrl(h[3], 4), low4))};
-#pragma GCC unroll 8
+    UNROLL(8)
     for (unsigned k = 0; k < 8; k++) {
         d[k] = vmul(d0, vcvt(vand(vsrl(sc[k / 4], 8 * (k % 4)), byte)));
         m[k] = vmul(m0, vcvt(vand(vsrl(mn[k / 4], 8 * (k % 4)), byte)));
@@ -378,14 +378,15 @@ INLINE void walk_q4_k(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
     for (uint32_t b = 0; b < n; b += 8, p += 144) {
         vf d[8], m[8];
         q4_k_scales(p, stride, d, m, s, 2304);
+        NO_UNROLL
         for (uint32_t k = 0; k < 8; k += 2) {
             vi q[8], c[8];
             rows32(p + 16 + 16 * k, stride, q, s, 4 + 4 * k, 2304);
-#pragma GCC unroll 8
+            UNROLL(8)
             for (int j = 0; j < 8; j++)
                 c[j] = vand(q[j], low4);
             EMIT_MM_K32M(s, b + k, c, ((struct scales){.d = d[k], .m = m[k]}));
-#pragma GCC unroll 8
+            UNROLL(8)
             for (int j = 0; j < 8; j++)
                 c[j] = vand(vsrl(q[j], 4), low4);
             EMIT_MM_K32M(s, b + k + 1, c, ((struct scales){.d = d[k + 1], .m = m[k + 1]}));
@@ -402,15 +403,15 @@ INLINE void walk_q5_k(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
         vi high[8];
         q4_k_scales(p, stride, d, m, s, 2816);
         rows32(p + 16, stride, high, s, 4, 2816);
-#pragma GCC unroll 4
+        UNROLL(4)
         for (uint32_t k = 0; k < 8; k += 2) {
             vi q[8], c[8];
             rows32(p + 48 + 16 * k, stride, q, s, 12 + 4 * k, 2816);
-#pragma GCC unroll 8
+            UNROLL(8)
             for (int j = 0; j < 8; j++)
                 c[j] = vand_or(k <= 4 ? vsll(high[j], 4 - k) : vsrl(high[j], k - 4), bit4, vand(q[j], low4));
             EMIT_MM_K32M(s, b + k, c, ((struct scales){.d = d[k], .m = m[k]}));
-#pragma GCC unroll 8
+            UNROLL(8)
             for (int j = 0; j < 8; j++)
                 c[j] = vand_or(k + 1 <= 4 ? vsll(high[j], 3 - k) : vsrl(high[j], k - 3), bit4, vand(vsrl(q[j], 4), low4));
             EMIT_MM_K32M(s, b + k + 1, c, ((struct scales){.d = d[k + 1], .m = m[k + 1]}));
@@ -426,16 +427,16 @@ INLINE void walk_q6_k(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
         vi sc[4];
         vf d = vhalf(p + 208, stride);
         rows16(p + 192, stride, sc, s, 0, 3360);
-#pragma GCC unroll 2
+        NO_UNROLL
         for (uint32_t half = 0; half < 2; half++) {
             vi q[2][8], h[8];
             rows32(p + 64 * half, stride, q[0], s, 4 + 24 * half, 3360);
             rows32(p + 64 * half + 32, stride, q[1], s, 12 + 24 * half, 3360);
             rows32(p + 128 + 32 * half, stride, h, s, 20 + 24 * half, 3360);
-#pragma GCC unroll 4
+            UNROLL(4)
             for (uint32_t k = 0; k < 4; k++) {
                 vi c[8];
-#pragma GCC unroll 8
+                UNROLL(8)
                 for (int j = 0; j < 8; j++) {
                     vi hi = k == 3 ? vsrl(h[j], 2) : k == 2 ? h[j] : vsll(h[j], 4 - 2 * k);
                     c[j] = vand_or(hi, high2, vand(k / 2 ? vsrl(q[k % 2][j], 4) : q[k % 2][j], low4));
@@ -456,7 +457,7 @@ INLINE void nibbles_lut(const uint8_t *p, uint64_t stride, const int8_t *table, 
                         uint32_t bytes)
 {
     nibbles(p, stride, c, s, part, bytes);
-#pragma GCC unroll 8
+    UNROLL(8)
     for (int j = 0; j < 8; j++)
         c[j] = vadd8(vlut(table, c[j]), zero);
 }
@@ -477,12 +478,13 @@ INLINE void walk_iq4_xs(const uint8_t *p, uint64_t stride, uint32_t n, struct si
     for (uint32_t b = 0; b < n; b += 8, p += 136) {
         vi head = vrows4(p, stride), low = vrows4(p + 4, stride), high = vsrl(head, 16);
         vf d = vhalf_low(head);
-#pragma GCC unroll 8
+        NO_UNROLL
         for (unsigned k = 0; k < 8; k++) {
             vi c[8];
             nibbles_lut(p + 8 + 16 * k, stride, codebook_iq4nl, vset32(0x80808080), c, s, 4 * k, 2176);
-            vi top = k < 2 ? vsll(high, 4 - 2 * k) : vsrl(high, 2 * k - 4);
-            vi scale = vsub32(vand_or(top, two, vand(vsrl(low, 4 * k), four)), bias);
+            vi scale = vsub32(vand_or(vsll(high, 4), two, vand(low, four)), bias);
+            low = vsrl(low, 4);
+            high = vsrl(high, 2);
             EMIT_MM_K32_Z128(s, b + k, c, ((struct scales){.d = vmul(d, vcvt(scale))}));
         }
         touch_rest(s, 32, 2176);
@@ -505,7 +507,9 @@ INLINE void walk_iq4_xs(const uint8_t *p, uint64_t stride, uint32_t n, struct si
             vstoref(acc + lane, s.acc);                                                                                \
         }                                                                                                              \
     }
+#ifndef MM_NO_ONE
 MM_FUSED_TYPES(DEFINE_ONE, MM_VARIANT)
+#endif
 
 #ifdef MM_DECODERS
 #define DEFINE_DECODE(type, name, class, v)                                                                            \

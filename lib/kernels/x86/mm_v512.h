@@ -5,8 +5,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-/* Without UndefinedBehaviorSanitizer, under which the unrolled kernels compile for minutes; the scalar code is checked. */
-#define INLINE static inline __attribute__((always_inline, no_sanitize("undefined")))
+#include "kernels/x86/mm_inline.h"
+
 #define V_ROWS 16
 #define V_COLS 8 /* columns in registers */
 
