@@ -105,7 +105,8 @@ static void test_bad_ids(void **state)
         assert_int_equal(infer_session_append(s, ids, 3, &error), INFER_ERROR_TOKEN);
         assert_int_equal(info_of(s).length, 0);
     }
-    int32_t ids[2];
+    int32_t ids[2] = {1, 2};
+    assert_int_equal(infer_session_append(s, ids, UINT64_MAX, &error), INFER_ERROR_CONTEXT_FULL); /* none is read */
     assert_int_equal(infer_session_tokens(s, 0, 1, ids, NULL), INFER_ERROR_ARGUMENT);
     assert_int_equal(infer_session_tokens(s, UINT64_MAX, 2, ids, NULL), INFER_ERROR_ARGUMENT);
     infer_session_release(s);
