@@ -17,7 +17,7 @@ static void ok(infer_status st)
         fail_msg("%s: %s (%s)", infer_status_name(st), error.text, error.name);
 }
 
-static infer_session *open_session(const char *name, int32_t numerics, int32_t kv_type)
+static infer_session *open_session_at(const char *path, int32_t numerics, int32_t kv_type)
 {
     infer_engine_options eo;
     infer_engine *engine;
@@ -29,13 +29,18 @@ static infer_session *open_session(const char *name, int32_t numerics, int32_t k
     eo.numerics = numerics;
     eo.threads = 2;
     ok(infer_engine_create(&eo, &engine, &error));
-    ok(infer_model_open_path(engine, fixture_path(name), &model, &error));
+    ok(infer_model_open_path(engine, path, &model, &error));
     INFER_INIT(&so);
     so.kv_type = kv_type;
     ok(infer_session_create(model, &so, &session, &error));
     infer_model_release(model);
     infer_engine_release(engine);
     return session;
+}
+
+static infer_session *open_session(const char *name, int32_t numerics, int32_t kv_type)
+{
+    return open_session_at(fixture_path(name), numerics, kv_type);
 }
 
 /* Logits of every prompt position into out [n_prompt][n_vocab]. */
@@ -191,6 +196,39 @@ static void test_quantised(void **state)
     golden_free(&g);
 }
 
+/* The bundled model continues as torch did in f32 (tests/data/tiny-greedy.json, from scripts/train_tiny.py). PRECISE: where the two best
+ * tokens are close, rounded activations may choose the other. */
+static void test_tiny(void **state)
+{
+    (void)state;
+    char *json = test_read_file(INFER_SOURCE_DIR "/tests/data/tiny-greedy.json", NULL);
+    assert_non_null(json);
+    char *prompt = strstr(json, "\"prompt_ids\""), *ids = strstr(json, "\"ids\"");
+    assert_non_null(prompt);
+    assert_non_null(ids);
+    int32_t want[64], head[32];
+    int n = 0, n_head = 0;
+    for (char *p = strchr(prompt, '['); *p != ']' && n_head < 32; p++)
+        if (*p == '[' || *p == ',')
+            head[n_head++] = (int32_t)strtol(p + 1, NULL, 10);
+    for (char *p = strchr(ids, '['); *p != ']' && n < 64; p++)
+        if (*p == '[' || *p == ',')
+            want[n++] = (int32_t)strtol(p + 1, NULL, 10);
+    assert_int_equal(n, 64);
+    infer_session *s = open_session_at(INFER_SOURCE_DIR "/models/tiny.gguf", INFER_NUMERICS_PRECISE, INFER_KV_F32);
+    ok(infer_session_append_text(s, "Once upon a time", INFER_ZSTR, INFER_ADD_SPECIAL, &error));
+    int32_t got[32];
+    ok(infer_session_tokens(s, 0, (uint64_t)n_head, got, &error));
+    assert_memory_equal(head, got, (size_t)n_head * sizeof *got);
+    infer_step_item it;
+    INFER_INIT(&it);
+    it.session = s;
+    ok(infer_step(&it, 1, NULL, &error));
+    check_greedy(s, &(struct golden){.n_greedy = 64, .greedy = want});
+    infer_session_release(s);
+    free(json);
+}
+
 int main(void)
 {
     struct CMUnitTest tests[32];
@@ -200,6 +238,7 @@ int main(void)
     for (size_t i = 0; golden_quantised[i]; i++)
         tests[n++] =
             (struct CMUnitTest){golden_quantised[i], test_quantised, NULL, NULL, (void *)(uintptr_t)golden_quantised[i]};
+    tests[n++] = (struct CMUnitTest){"bundled model", test_tiny, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"bits of numerics version 1", test_bits, NULL, NULL, NULL};
     return _cmocka_run_group_tests("golden", tests, n, NULL, NULL);
 }
