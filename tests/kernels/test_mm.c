@@ -244,7 +244,7 @@ static void shapes_parity(void **state)
     if (!cpu_level_supported(level))
         skip();
     struct mm_kernels k = kernels(level), ref = kernels(INFER_CPU_SCALAR);
-    static const uint32_t outs[] = {16, 1, 17, 31, 5}, cols[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17};
+    static const uint32_t outs[] = {16, 1, 17, 31, 53}, cols[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17};
     uint64_t seed = 3;
     for (size_t i = 0; i < MM_DATA_TYPES; i++) {
         uint32_t block = dtype_of(mm_data_types[i].type)->block;
