@@ -73,7 +73,6 @@ MM_DECODING_VARIANTS(INIT_DECODING)
 
 infer_status mm_kernels_init(struct mm_kernels *k, int32_t level, infer_error *err)
 {
-    (void)level; /* without variants */
     memset(k, 0, sizeof *k);
     (void)level; /* a build without variants does not look at it */
     init_scalar(k);
@@ -148,15 +147,19 @@ static void group_step(const struct mm_kernels *k, const struct mm_args *a, uint
         const uint8_t *w = panel(a, row + first, rows, b, n, s, &stride);
         k->decode[a->type](w, stride, n, &s->tile[t]);
     }
-    struct mm_dot d = {.n_block = n, .x_stride = mm_column_bytes(a->n_in) / sizeof(struct mm_xblock), .first = b == 0};
+    struct mm_dot d = {
+        .tile = s->tile,
+        .n_tile = n_tile,
+        .n_block = n,
+        .x_stride = mm_column_bytes(a->n_in) / sizeof(struct mm_xblock),
+        .first = b == 0,
+        .acc_stride = PANEL_COLUMNS * MM_TILE_ROWS,
+    };
     for (uint32_t c = 0; c < n_col; c += STEP_COLUMNS) {
         d.n_col = n_col - c < STEP_COLUMNS ? n_col - c : STEP_COLUMNS;
         d.x = (const struct mm_xblock *)a->x + (c0 + c) * d.x_stride + b;
-        for (uint32_t t = 0; t < n_tile; t++) {
-            d.tile = &s->tile[t];
-            d.acc = s->acc[t][c];
-            k->dot[class_of[a->type]](&d);
-        }
+        d.acc = s->acc[0][c];
+        k->dot[class_of[a->type]](&d);
     }
 }
 

@@ -84,30 +84,13 @@ INLINE vi begin16(const struct mm_xblock *x, int half, int zero)
     return zero == 64 ? vadd32(z, z) : z;
 }
 
-INLINE void block(enum form form, int zero, int max, int nc, vf *acc, const vi *codes, int step, struct scales s,
-                  const struct mm_xblock *const *x)
+/* The integer sums of a block, or of its half h for K16, into the accumulators. */
+INLINE void finish(enum form form, int nc, int h, vf *acc, const vi *sums, struct scales s, const struct mm_xblock *const *x)
 {
-    vi i[V_COLS];
-    if (form == K16) {
-        for (int h = 0; h < 2; h++) {
-            UNROLL(8)
-            for (int k = 0; k < nc; k++)
-                i[k] = begin16(x[k], h, zero);
-            dots(nc, i, codes + 4 * h * step, step, 4, x, 4 * h, max);
-            UNROLL(8)
-            for (int k = 0; k < nc; k++)
-                acc[k] = vfma(vmul(h ? s.d1 : s.d, vsetf(&x[k]->d)), vcvt(i[k]), acc[k]);
-        }
-        return;
-    }
-    UNROLL(8)
-    for (int k = 0; k < nc; k++)
-        i[k] = begin(x[k], zero);
-    dots(nc, i, codes, step, 8, x, 0, max);
     UNROLL(8)
     for (int k = 0; k < nc; k++) {
         vf dx = vsetf(&x[k]->d);
-        acc[k] = vfma(vmul(s.d, dx), vcvt(i[k]), acc[k]);
+        acc[k] = vfma(vmul(h ? s.d1 : s.d, dx), vcvt(sums[k]), acc[k]);
         if (form == K32M)
             acc[k] = vfma(s.m, vsetf(&x[k]->dsum), acc[k]);
         if (form == K32P)
@@ -115,11 +98,38 @@ INLINE void block(enum form form, int zero, int max, int nc, vf *acc, const vi *
     }
 }
 
+INLINE void block(enum form form, int zero, int max, int nc, vf *acc, const vi *codes, int step, struct scales s,
+                  const struct mm_xblock *const *x)
+{
+    const int halves = form == K16 ? 2 : 1;
+    vi i[V_COLS];
+    UNROLL(2)
+    for (int h = 0; h < halves; h++) {
+        UNROLL(8)
+        for (int k = 0; k < nc; k++)
+            i[k] = form == K16 ? begin16(x[k], h, zero) : begin(x[k], zero);
+        dots(nc, i, codes + 4 * h * step, step, 8 / halves, x, 4 * h, max);
+        finish(form, nc, h, acc, i, s, x);
+    }
+}
+
 /* ---- tiles times columns ---- */
 
+INLINE struct scales scales_at(enum form form, const struct mm_tile *t, uint32_t b, int lane)
+{
+    struct scales s = {.d = vloadf(t->d[b][0] + lane)};
+    if (form == K16)
+        s.d1 = vloadf(t->d[b][1] + lane);
+    if (form == K32M || form == K32P)
+        s.m = vloadf(t->m[b] + lane);
+    if (form == K32P)
+        s.n = vload(t->n[b] + lane);
+    return s;
+}
+
 /* V_ROWS rows from `lane` of a tile times nc columns. */
-INLINE void dot_cols(enum form form, int zero, int max, int nc, const struct mm_dot *a, int lane, const struct mm_xblock *x,
-                     float *y)
+INLINE void dot_cols(enum form form, int zero, int max, int nc, const struct mm_dot *a, const struct mm_tile *t, int lane,
+                     const struct mm_xblock *x, float *y)
 {
     const struct mm_xblock *xs[V_COLS];
     vf acc[V_COLS];
@@ -127,16 +137,8 @@ INLINE void dot_cols(enum form form, int zero, int max, int nc, const struct mm_
         xs[k] = x + (size_t)k * a->x_stride;
         acc[k] = a->first ? vzerof() : vloadf(y + 16 * k + lane);
     }
-    const struct mm_tile *t = a->tile;
     for (uint32_t b = 0; b < a->n_block; b++) {
-        struct scales s = {.d = vloadf(t->d[b][0] + lane)};
-        if (form == K16)
-            s.d1 = vloadf(t->d[b][1] + lane);
-        if (form == K32M || form == K32P)
-            s.m = vloadf(t->m[b] + lane);
-        if (form == K32P)
-            s.n = vload(t->n[b] + lane);
-        block(form, zero, max, nc, acc, (const vi *)(const void *)t->codes[b][0][lane], 16 / V_ROWS, s, xs);
+        block(form, zero, max, nc, acc, (const vi *)(const void *)t->codes[b][0][lane], 16 / V_ROWS, scales_at(form, t, b, lane), xs);
         for (int k = 0; k < nc; k++)
             xs[k]++;
     }
@@ -145,42 +147,108 @@ INLINE void dot_cols(enum form form, int zero, int max, int nc, const struct mm_
 }
 
 #define DEFINE_COLS(name, form, zero, max, nc)                                                                         \
-    static __attribute__((noinline)) void cols##nc##_##name(const struct mm_dot *a, uint32_t c)                        \
+    static __attribute__((noinline)) void cols##nc##_##name(const struct mm_dot *a, uint32_t t, uint32_t c)            \
     {                                                                                                                  \
         for (int lane = 0; lane < 16; lane += V_ROWS)                                                                  \
-            dot_cols(form, zero, max, nc, a, lane, a->x + c * a->x_stride, a->acc + 16 * c);                           \
+            dot_cols(form, zero, max, nc, a, a->tile + t, lane, a->x + c * a->x_stride,                                \
+                     a->acc + t * a->acc_stride + 16 * c);                                                             \
     }
 
-#if V_COLS == 8
-#define DEFINE_REST(name, form, zero, max) DEFINE_COLS(name, form, zero, max, 4)
-#define DO_REST(name)                                                                                                  \
-    for (; c + 4 <= a->n_col; c += 4)                                                                                  \
-        cols4_##name(a, c);
-#define DEFINE_WIDE(name, form, zero, max) DEFINE_COLS(name, form, zero, max, 8)
-#define DO_WIDE(name) cols8_##name(a, c)
+#if MM_VNNI && V_ROWS == 16
+/* Two tiles times four columns: the loads of activations, of which there can be two a cycle, serve two dot instructions each. */
+INLINE void dot_pair(enum form form, int zero, const struct mm_dot *a, const struct mm_tile *t, const struct mm_xblock *x,
+                     float *y0, float *y1)
+{
+    const int halves = form == K16 ? 2 : 1, groups = 8 / halves;
+    const struct mm_xblock *xs[4];
+    vf acc0[4], acc1[4];
+    for (int k = 0; k < 4; k++) {
+        xs[k] = x + (size_t)k * a->x_stride;
+        acc0[k] = a->first ? vzerof() : vloadf(y0 + 16 * k);
+        acc1[k] = a->first ? vzerof() : vloadf(y1 + 16 * k);
+    }
+    for (uint32_t b = 0; b < a->n_block; b++) {
+        const vi *c0 = (const vi *)(const void *)t[0].codes[b], *c1 = (const vi *)(const void *)t[1].codes[b];
+        vi i0[4], i1[4];
+        UNROLL(2)
+        for (int h = 0; h < halves; h++) {
+            UNROLL(4)
+            for (int k = 0; k < 4; k++)
+                i0[k] = i1[k] = form == K16 ? begin16(xs[k], h, zero) : begin(xs[k], zero);
+            UNROLL(8)
+            for (int j = 0; j < groups; j++) {
+                vi v0 = c0[4 * h + j], v1 = c1[4 * h + j];
+                UNROLL(4)
+                for (int k = 0; k < 4; k++) {
+                    vi q = vset_at(xs[k]->q + 4 * (4 * h + j));
+                    i0[k] = vdpbusd(i0[k], v0, q);
+                    i1[k] = vdpbusd(i1[k], v1, q);
+                }
+            }
+            finish(form, 4, h, acc0, i0, scales_at(form, t, b, 0), xs);
+            finish(form, 4, h, acc1, i1, scales_at(form, t + 1, b, 0), xs);
+        }
+        for (int k = 0; k < 4; k++)
+            xs[k]++;
+    }
+    for (int k = 0; k < 4; k++) {
+        vstoref(y0 + 16 * k, acc0[k]);
+        vstoref(y1 + 16 * k, acc1[k]);
+    }
+}
+
+#define DEFINE_PAIR(name, form, zero)                                                                                  \
+    static __attribute__((noinline)) void pair_##name(const struct mm_dot *a, uint32_t t, uint32_t c)                  \
+    {                                                                                                                  \
+        float *y = a->acc + t * a->acc_stride + 16 * c;                                                                \
+        dot_pair(form, zero, a, a->tile + t, a->x + c * a->x_stride, y, y + a->acc_stride);                            \
+    }
+#define DO_PAIRS(name)                                                                                                 \
+    for (; t + 2 <= a->n_tile; t += 2) {                                                                               \
+        uint32_t c = 0;                                                                                                \
+        for (; c + 4 <= a->n_col; c += 4)                                                                              \
+            pair_##name(a, t, c);                                                                                      \
+        rest_##name(a, t, c);                                                                                          \
+        rest_##name(a, t + 1, c);                                                                                      \
+    }
 #else
-#define DEFINE_REST(name, form, zero, max)
-#define DO_REST(name)
-#define DEFINE_WIDE(name, form, zero, max) DEFINE_COLS(name, form, zero, max, 4)
-#define DO_WIDE(name) cols4_##name(a, c)
+#define DEFINE_PAIR(name, form, zero)
+#define DO_PAIRS(name)
 #endif
 
 #define DEFINE_DOT(id, name, form, zero, max, v)                                                                       \
-    DEFINE_WIDE(name, form, zero, max)                                                                                 \
-    DEFINE_REST(name, form, zero, max)                                                                                 \
+    DEFINE_COLS(name, form, zero, max, 4)                                                                              \
     DEFINE_COLS(name, form, zero, max, 2)                                                                              \
     DEFINE_COLS(name, form, zero, max, 1)                                                                              \
+    DEFINE_WIDE(name, form, zero, max)                                                                                 \
+    DEFINE_PAIR(name, form, zero)                                                                                      \
+    static void rest_##name(const struct mm_dot *a, uint32_t t, uint32_t c)                                            \
+    {                                                                                                                  \
+        DO_WIDE(name)                                                                                                  \
+        for (; c + 4 <= a->n_col; c += 4)                                                                              \
+            cols4_##name(a, t, c);                                                                                     \
+        for (; c + 2 <= a->n_col; c += 2)                                                                              \
+            cols2_##name(a, t, c);                                                                                     \
+        if (c < a->n_col)                                                                                              \
+            cols1_##name(a, t, c);                                                                                     \
+    }                                                                                                                  \
     void mm_dot_##name##_##v(const struct mm_dot *a)                                                                   \
     {                                                                                                                  \
-        uint32_t c = 0;                                                                                                \
-        for (; c + V_COLS <= a->n_col; c += V_COLS)                                                                    \
-            DO_WIDE(name);                                                                                             \
-        DO_REST(name)                                                                                                  \
-        for (; c + 2 <= a->n_col; c += 2)                                                                              \
-            cols2_##name(a, c);                                                                                        \
-        if (c < a->n_col)                                                                                              \
-            cols1_##name(a, c);                                                                                        \
+        uint32_t t = 0;                                                                                                \
+        DO_PAIRS(name)                                                                                                 \
+        for (; t < a->n_tile; t++)                                                                                     \
+            rest_##name(a, t, 0);                                                                                      \
     }
+
+#if V_COLS == 8
+#define DEFINE_WIDE(name, form, zero, max) DEFINE_COLS(name, form, zero, max, 8)
+#define DO_WIDE(name)                                                                                                  \
+    for (; c + 8 <= a->n_col; c += 8)                                                                                  \
+        cols8_##name(a, t, c);
+#else
+#define DEFINE_WIDE(name, form, zero, max)
+#define DO_WIDE(name)
+#endif
 MM_CLASSES(DEFINE_DOT, MM_VARIANT)
 
 /* ---- sinks ---- */
