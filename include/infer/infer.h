@@ -608,9 +608,9 @@ typedef struct infer_step_item {
 /* Computes pending elements of count different sessions of one model in batches. Bad items (ARGUMENT) fail the whole call before
  * anything is done or written. Else returns INFER_OK when every item succeeded, or the first item's failure, and each item tells its own
  * status and progress. Long work is cut into chunks of at most 256 elements over all sessions; cancelling (cancel may be NULL) keeps whole
- * chunks. A session without pending elements is done at once and keeps its logits; if it has none (it was rolled back) and the item
- * says INFER_LOGITS_LAST, its last element is computed again. Of any other session the logits of the step before are gone, also when this
- * one fails.
+ * chunks. A session without pending elements is done at once and keeps its logits; if the last element's are not there (rolled back,
+ * or not asked for) and the item says INFER_LOGITS_LAST, it is computed again. Of any other session the logits of the step before are
+ * gone, also when this one fails.
  * Errors per item: LIMIT (KV budget), NO_MEMORY, NONFINITE, CANCELLED, CHANGED (the mapped file shrank). */
 INFER_API infer_status infer_step(infer_step_item *items, uint64_t count, infer_cancel *cancel, infer_error *err);
 

@@ -221,8 +221,8 @@ infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *c
     }
     for (uint64_t i = 0; i < count; i++) {
         infer_session *s = items[i].session;
-        if (s->computed == s->length && s->length && !s->n_logits_rows && items[i].logits == INFER_LOGITS_LAST)
-            session_rewind(s, s->length - 1); /* rolled back: its logits are gone */
+        if (items[i].logits == INFER_LOGITS_LAST)
+            session_want_last_logits(s);
         if (item_goal(&items[i])) /* a session with nothing to do keeps its logits */
             s->n_logits_rows = 0;
     }
