@@ -233,7 +233,7 @@ def train(work, steps, batch):
     first = 0
     if (work / "last.pt").exists():
         state = torch.load(work / "last.pt", weights_only=False)
-        if state["steps"] == steps and state["batch"] == batch:
+        if state["batch"] == batch:  # other --steps: the rate falls to zero by that step instead
             model.load_state_dict(state["model"])
             for opt, s in zip(opts, state["opts"]):
                 opt.load_state_dict(s)
@@ -269,7 +269,7 @@ def train(work, steps, batch):
             temporary = work / "last.pt.tmp"
             torch.save({"model": model.state_dict(), "opts": [o.state_dict() for o in opts], "rng": rng.bit_generator.state,
                         "torch_rng": torch.get_rng_state(),
-                        "step": step + 1, "steps": steps, "batch": batch}, temporary)
+                        "step": step + 1, "batch": batch}, temporary)
             temporary.rename(work / "last.pt")
 
 

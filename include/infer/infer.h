@@ -581,7 +581,8 @@ typedef struct infer_step_item {
 
 /* Computes pending elements of count different sessions of one model in batches. Returns INFER_OK when every item did; else the first
  * item's failure, and each item tells its own status and progress. Long work is cut into chunks; cancelling (cancel may be NULL) keeps whole chunks.
- * A session without pending elements is done at once and keeps its logits.
+ * A session without pending elements is done at once and keeps its logits; of any other the logits of the step before are gone, also when
+ * this one fails.
  * Errors per item: ARGUMENT, LIMIT (KV budget), NO_MEMORY, NONFINITE, CANCELLED, THREAD. */
 INFER_API infer_status infer_step(infer_step_item *items, uint64_t count, infer_cancel *cancel, infer_error *err);
 

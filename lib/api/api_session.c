@@ -263,6 +263,8 @@ static infer_status step(infer_step_item *host, uint64_t count, infer_cancel *ca
         st = api_not_null(host->session, "session", err);
     if (st != INFER_OK)
         return st;
+    if (count > 1 && host->size % _Alignof(infer_step_item)) /* the second would lie askew */
+        return err_at(err, INFER_ERROR_ARGUMENT, "size", 4, ERR_NO_OFFSET, "not the size of a struct: use INFER_INIT");
     infer_model *model = model_ref(host->session->model); /* its allocator is used to the end */
     const struct alloc *a = &model->engine->env->alloc;
     if (count > sizeof few / sizeof *few)

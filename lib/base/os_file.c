@@ -11,12 +11,19 @@
 static infer_status file_open(const char *path, int *fd, int *os_error)
 {
     do
-        *fd = open(path, O_RDONLY | O_CLOEXEC);
+        *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO must not make us wait for its writer */
     while (*fd < 0 && errno == EINTR);
     if (*fd >= 0)
         return INFER_OK;
     *os_error = errno;
     return errno == ENOENT || errno == ENOTDIR ? INFER_ERROR_NOT_FOUND : INFER_ERROR_IO;
+}
+
+static infer_status file_dup(int fd, int *copy, int *os_error)
+{
+    *copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    *os_error = errno;
+    return *copy >= 0 ? INFER_OK : INFER_ERROR_IO;
 }
 
 static void file_close(int fd)
@@ -89,4 +96,4 @@ static void file_unmap(const void *p, size_t n)
 #endif
 }
 
-const struct os_io os_io_default = {file_open, file_close, file_stat, file_read, file_map, file_unmap};
+const struct os_io os_io_default = {file_open, file_dup, file_close, file_stat, file_read, file_map, file_unmap};

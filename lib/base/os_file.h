@@ -15,6 +15,7 @@ struct os_stat {
  * receives the system's error number where there is one. */
 struct os_io {
     infer_status (*open)(const char *path, int *fd, int *os_error); /* read-only */
+    infer_status (*dup)(int fd, int *copy, int *os_error);
     void (*close)(int fd);
     infer_status (*stat)(int fd, struct os_stat *out, int *os_error); /* UNSUPPORTED: not a regular file */
     /* Reads exactly n bytes. TRUNCATED: the file ends before. */

@@ -104,6 +104,19 @@ static infer_status from_descriptor(const struct env *env, int fd, int32_t map, 
     return read_all(&(struct reader){env->io, fd, NULL}, out->owned, st.size, cancel, err);
 }
 
+/* The host may close its descriptor after the open: blob_check looks at a copy. Without one (too many are open) it does not look. */
+static infer_status from_host_descriptor(const struct env *env, int64_t descriptor, int32_t map, const infer_cancel *cancel,
+                                         struct blob *out, infer_error *err)
+{
+    int os_error = 0, copy = -1;
+    if (descriptor < 0 || descriptor > INT32_MAX)
+        return err_set(err, INFER_ERROR_ARGUMENT, "descriptor out of range");
+    infer_status st = from_descriptor(env, (int)descriptor, map, cancel, out, err);
+    if (st == INFER_OK && out->mapped && env->io->dup((int)descriptor, &copy, &os_error) == INFER_OK)
+        out->fd = copy;
+    return st;
+}
+
 static infer_status from_path(const struct env *env, const char *name, uint64_t len, int32_t map,
                               const infer_cancel *cancel, struct blob *out, infer_error *err)
 {
@@ -155,11 +168,7 @@ infer_status blob_open(const struct env *env, const infer_source *source, const 
     struct blob b = {.env = env, .fd = -1};
     switch (source->kind) {
     case INFER_SOURCE_PATH: st = from_path(env, name, name_len, map, cancel, &b, err); break;
-    case INFER_SOURCE_DESCRIPTOR:
-        st = source->descriptor < 0 || source->descriptor > INT32_MAX
-                 ? err_set(err, INFER_ERROR_ARGUMENT, "descriptor out of range")
-                 : from_descriptor(env, (int)source->descriptor, map, cancel, &b, err);
-        break;
+    case INFER_SOURCE_DESCRIPTOR: st = from_host_descriptor(env, source->descriptor, map, cancel, &b, err); break;
     case INFER_SOURCE_MEMORY: st = from_memory(env, source->data, source->length, &b, err); break;
     case INFER_SOURCE_CALLBACK: st = from_callback(env, source, name, name_len, cancel, &b, err); break;
     default: st = err_set(err, INFER_ERROR_ARGUMENT, "unknown kind of source");

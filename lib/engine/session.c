@@ -96,13 +96,13 @@ static infer_status reserve_elements(infer_session *s, uint64_t count, infer_err
 
 infer_status session_append(infer_session *s, const int32_t *ids, uint64_t count, infer_error *err)
 {
+    infer_status st = reserve_elements(s, count, err); /* first: a count beyond all reason is refused before ids are read */
+    if (st != INFER_OK)
+        return st;
     for (uint64_t i = 0; i < count; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= session_vocab(s))
             return err_set(err, INFER_ERROR_TOKEN, "token %llu of the call has id %d; the model has ids 0 to %u",
                            (unsigned long long)i, (int)ids[i], session_vocab(s) - 1);
-    infer_status st = reserve_elements(s, count, err);
-    if (st != INFER_OK)
-        return st;
     for (uint64_t i = 0; i < count; i++)
         s->elements[s->length + i] = (struct element){ids[i], (uint32_t)(s->length + i), 0};
     s->length += count;

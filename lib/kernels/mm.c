@@ -50,13 +50,19 @@ static void init_scalar(struct mm_kernels *k)
     MM_TYPES(SET_DECODE, scalar)
 }
 
-#define INIT_VARIANT(v, level)                                                                                         \
-    static void init_##v(struct mm_kernels *k)                                                                         \
+#define INIT_DOT(v, level)                                                                                             \
+    static void init_dot_##v(struct mm_kernels *k)                                                                     \
     {                                                                                                                  \
         MM_CLASSES(SET_DOT, v)                                                                                         \
+    }
+MM_VARIANTS(INIT_DOT)
+
+#define INIT_ONE(v, level)                                                                                             \
+    static void init_one_##v(struct mm_kernels *k)                                                                     \
+    {                                                                                                                  \
         MM_FUSED_TYPES(SET_ONE, v)                                                                                     \
     }
-MM_VARIANTS(INIT_VARIANT)
+MM_FUSED_VARIANTS(INIT_ONE)
 
 #define INIT_DECODING(v, level)                                                                                        \
     static void init_decoding_##v(struct mm_kernels *k)                                                                \
@@ -68,18 +74,20 @@ MM_DECODING_VARIANTS(INIT_DECODING)
 infer_status mm_kernels_init(struct mm_kernels *k, int32_t level, infer_error *err)
 {
     memset(k, 0, sizeof *k);
+    (void)level; /* a build without variants does not look at it */
     init_scalar(k);
 #if KERNELS_HAVE_AVX2
     if (cpu_level_includes(level, INFER_CPU_AVX2))
         k->quantise = mm_quantise_avx2;
 #endif
-#define USE_VARIANT(v, required)                                                                                       \
+#define USE(what, required)                                                                                            \
     if (cpu_level_includes(level, required))                                                                           \
-        init_##v(k);
-    MM_VARIANTS(USE_VARIANT)
-#define USE_DECODING(v, required)                                                                                      \
-    if (cpu_level_includes(level, required))                                                                           \
-        init_decoding_##v(k);
+        init_##what(k);
+#define USE_DOT(v, required) USE(dot_##v, required)
+    MM_VARIANTS(USE_DOT)
+#define USE_ONE(v, required) USE(one_##v, required)
+    MM_FUSED_VARIANTS(USE_ONE)
+#define USE_DECODING(v, required) USE(decoding_##v, required)
     MM_DECODING_VARIANTS(USE_DECODING)
     bool complete = k->quantise != NULL;
     for (int i = 0; i < MM_N_CLASSES; i++)
@@ -139,15 +147,19 @@ static void group_step(const struct mm_kernels *k, const struct mm_args *a, uint
         const uint8_t *w = panel(a, row + first, rows, b, n, s, &stride);
         k->decode[a->type](w, stride, n, &s->tile[t]);
     }
-    struct mm_dot d = {.n_block = n, .x_stride = mm_column_bytes(a->n_in) / sizeof(struct mm_xblock), .first = b == 0};
+    struct mm_dot d = {
+        .tile = s->tile,
+        .n_tile = n_tile,
+        .n_block = n,
+        .x_stride = mm_column_bytes(a->n_in) / sizeof(struct mm_xblock),
+        .first = b == 0,
+        .acc_stride = PANEL_COLUMNS * MM_TILE_ROWS,
+    };
     for (uint32_t c = 0; c < n_col; c += STEP_COLUMNS) {
         d.n_col = n_col - c < STEP_COLUMNS ? n_col - c : STEP_COLUMNS;
         d.x = (const struct mm_xblock *)a->x + (c0 + c) * d.x_stride + b;
-        for (uint32_t t = 0; t < n_tile; t++) {
-            d.tile = &s->tile[t];
-            d.acc = s->acc[t][c];
-            k->dot[class_of[a->type]](&d);
-        }
+        d.acc = s->acc[0][c];
+        k->dot[class_of[a->type]](&d);
     }
 }
 

@@ -105,15 +105,16 @@ enum mm_class {
  * block, n_block <= MM_TILE_BLOCKS. Fields that the class does not use are left alone. */
 typedef void (*mm_decode_fn)(const uint8_t *w, uint64_t row_bytes, uint32_t n_block, struct mm_tile *t);
 
-/* A tile times columns. acc [n_col][16] are the accumulators, taken up unless `first`. */
+/* Tiles times columns. acc [n_tile][acc_stride floats: n_col][16] are the accumulators, taken up unless `first`. */
 struct mm_dot {
-    const struct mm_tile *tile;
-    uint32_t n_block;
+    const struct mm_tile *tile; /* [n_tile] */
+    uint32_t n_tile, n_block;
     const struct mm_xblock *x; /* block 0 of the tile in column 0 */
     size_t x_stride;           /* blocks between columns */
     uint32_t n_col;
     bool first;
     float *acc; /* aligned to 64 */
+    size_t acc_stride;
 };
 typedef void (*mm_dot_fn)(const struct mm_dot *a);
 

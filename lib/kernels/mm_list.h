@@ -28,7 +28,7 @@
 #endif
 #define MM_VARIANTS(X) MM_IF_AVX2(X) MM_IF_AVXVNNI(X) MM_IF_AVX512(X) MM_IF_AVX512VNNI(X)
 
-/* Formats with a one-column product in every variant: X(INFER_TYPE_ suffix, name, bytes of 16 rows of 32 inputs, v). The others decode to a
+/* Formats with a one-column product: X(INFER_TYPE_ suffix, name, bytes of 16 rows of 32 inputs, v). The others decode to a
  * tile for one column too. */
 #define MM_FUSED_TYPES(X, v)                                                                                           \
     X(Q4_0, q4_0, 288, v)                                                                                              \
@@ -55,8 +55,13 @@ MM_CLASSES(MM_PROTOTYPE_DOT, scalar)
 MM_TYPES(MM_PROTOTYPE_DECODE, scalar)
 void mm_quantise_scalar(const float *x, uint32_t n, struct mm_xblock *out);
 
-#define MM_PROTOTYPES(v, level) MM_CLASSES(MM_PROTOTYPE_DOT, v) MM_FUSED_TYPES(MM_PROTOTYPE_ONE, v)
+#define MM_PROTOTYPES(v, level) MM_CLASSES(MM_PROTOTYPE_DOT, v)
 MM_VARIANTS(MM_PROTOTYPES)
+
+/* Variants with one-column products. AVX-512 without VNNI does with AVX2's: memory is the limit there. */
+#define MM_FUSED_VARIANTS(X) MM_IF_AVX2(X) MM_IF_AVXVNNI(X) MM_IF_AVX512VNNI(X)
+#define MM_PROTOTYPES_ONE(v, level) MM_FUSED_TYPES(MM_PROTOTYPE_ONE, v)
+MM_FUSED_VARIANTS(MM_PROTOTYPES_ONE)
 
 /* Variants with decoders to tiles; those with a dot instruction share them. */
 #define MM_DECODING_VARIANTS(X) MM_IF_AVX2(X) MM_IF_AVX512(X)

@@ -182,7 +182,7 @@ static void read_rope(struct reader *r, struct hparams *h)
     if (r->st == INFER_OK && (h->n_rot > h->head_dim || h->n_rot % 2))
         bad_value(r, "rope.dimension_count", INFER_ERROR_VALUE, "must be even and no larger than a head");
     h->rope_base = get_f32(r, "rope.freq_base", 10000.0f, 1.0f, 1e30f);
-    float local = r->arch->local_rope_base ? r->arch->local_rope_base : (float)h->rope_base;
+    float local = r->arch->local_rope_base != 0 ? r->arch->local_rope_base : (float)h->rope_base;
     h->rope_base_local = get_f32(r, "rope.freq_base_swa", local, 1.0f, 1e30f);
     read_scaling(r, h);
 }

@@ -11,8 +11,12 @@ static double yarn_dim(const struct hparams *h, double rotations)
     return h->n_rot * math_log_d(h->yarn_orig_ctx / (rotations * TWO_PI)) / (2 * math_log_d(h->rope_base));
 }
 
+/* x of any value: a file may name betas and bases that give an infinite dimension, or none. */
 static double floor_d(double x)
 {
+    const double far = 1 << 30; /* beyond every dimension */
+    x = x > -far ? x : -far; /* NaN too */
+    x = x < far ? x : far;
     double t = (double)(int64_t)x;
     return t > x ? t - 1 : t;
 }

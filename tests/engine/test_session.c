@@ -105,7 +105,8 @@ static void test_bad_ids(void **state)
         assert_int_equal(infer_session_append(s, ids, 3, &error), INFER_ERROR_TOKEN);
         assert_int_equal(info_of(s).length, 0);
     }
-    int32_t ids[2];
+    int32_t ids[2] = {1, 2};
+    assert_int_equal(infer_session_append(s, ids, UINT64_MAX, &error), INFER_ERROR_CONTEXT_FULL); /* none is read */
     assert_int_equal(infer_session_tokens(s, 0, 1, ids, NULL), INFER_ERROR_ARGUMENT);
     assert_int_equal(infer_session_tokens(s, UINT64_MAX, 2, ids, NULL), INFER_ERROR_ARGUMENT);
     infer_session_release(s);
@@ -215,6 +216,9 @@ static void test_step_arguments(void **state)
     assert_string_equal(error.name, "logits");
     it[1].size--;
     assert_int_equal(infer_step(it + 1, 1, NULL, &error), INFER_ERROR_ARGUMENT);
+    it[0] = it[1] = (infer_step_item){.size = (uint32_t)sizeof it[0] + 1, .session = s}; /* would put the second one askew */
+    assert_int_equal(infer_step(it, 2, NULL, &error), INFER_ERROR_ARGUMENT);
+    assert_string_equal(error.name, "size");
     assert_int_equal(infer_step(NULL, 1, NULL, &error), INFER_ERROR_ARGUMENT);
     ok(infer_step(NULL, 0, NULL, &error));
     infer_session_release(o);
@@ -324,6 +328,37 @@ static void test_generate_callback(void **state)
     seen = (struct seen){.release = s};
     ok(infer_generate(s, &o, on_event, &seen, NULL, &error));
     assert_int_equal(seen.done, 1);
+}
+
+/* The next token follows from the last element, whatever logits the host's steps asked for. */
+static void test_generate_after_steps(void **state)
+{
+    (void)state;
+    int32_t want = -1;
+    uint8_t mask[12] = {1};
+    for (int round = 0; round < 5; round++) {
+        infer_session *s = session_of(0);
+        infer_step_item it;
+        infer_event ev;
+        ok(infer_session_append(s, g.prompt, 12, &error));
+        INFER_INIT(&it);
+        it.session = s;
+        it.mask = mask;
+        it.logits = round == 1 || round == 3 ? INFER_LOGITS_MASK : INFER_LOGITS_NONE;
+        if (round == 1 || round == 2)
+            ok(infer_step(&it, 1, NULL, &error));
+        ok(infer_generate_begin(s, NULL, &error));
+        if (round >= 3)
+            ok(infer_step(&it, 1, NULL, &error));
+        do {
+            INFER_INIT(&ev);
+            ok(infer_generate_next(s, &ev, NULL, &error));
+        } while (ev.kind == INFER_EVENT_PREFILL);
+        assert_int_equal(ev.kind, INFER_EVENT_TOKEN);
+        want = round ? want : ev.id;
+        assert_int_equal(ev.id, want);
+        infer_session_release(s);
+    }
 }
 
 /* What was rolled back is generated again: sampling is a function of seed and position. */
@@ -497,6 +532,7 @@ int main(void)
         cmocka_unit_test(test_logits_choices),   cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_step_arguments),   cmocka_unit_test(test_many_sessions),
         cmocka_unit_test(test_kv_budget),        cmocka_unit_test(test_generate_callback),
+        cmocka_unit_test(test_generate_after_steps),
         cmocka_unit_test(test_sampling_replays), cmocka_unit_test(test_bad_options),
         cmocka_unit_test(test_bad_sampling),     cmocka_unit_test(test_null_handles),
     };

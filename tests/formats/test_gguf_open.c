@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cancel.h"
@@ -162,6 +163,17 @@ static void test_missing_sources(void **state)
     assert_string_equal(err.file, s.name);
     s = path_source("."); /* a folder */
     assert_int_equal(file_open(&env_default, &s, INFER_MAP_AUTO, NULL, &f, &err), INFER_ERROR_UNSUPPORTED);
+    (void)unlink(path_of("fifo"));
+    assert_int_equal(mkfifo(path_of("fifo"), 0600), 0); /* nobody writes: opening must not wait */
+    s = path_source("fifo");
+    assert_int_equal(file_open(&env_default, &s, INFER_MAP_AUTO, NULL, &f, &err), INFER_ERROR_UNSUPPORTED);
+    (void)unlink(s.name);
+    s.name = "/dev/zero";
+    s.name_len = 9;
+    assert_int_equal(file_open(&env_default, &s, INFER_MAP_AUTO, NULL, &f, &err), INFER_ERROR_UNSUPPORTED);
+    s.name = "sam\0ple";
+    s.name_len = 7;
+    assert_int_equal(file_open(&env_default, &s, INFER_MAP_AUTO, NULL, &f, &err), INFER_ERROR_ARGUMENT);
     s = host_source(&h, "nothing here");
     assert_int_equal(file_open(&env_default, &s, INFER_MAP_AUTO, NULL, &f, &err), INFER_ERROR_NOT_FOUND);
     s.open = NULL;
@@ -401,6 +413,12 @@ static infer_status bad_open(const char *path, int *fd, int *os_error)
     io_live += st == INFER_OK;
     return st;
 }
+static infer_status bad_dup(int fd, int *copy, int *os_error)
+{
+    infer_status st = io_fails(os_error) ? INFER_ERROR_IO : os_io_default.dup(fd, copy, os_error);
+    io_live += st == INFER_OK;
+    return st;
+}
 static void bad_close(int fd)
 {
     io_live--;
@@ -429,7 +447,7 @@ static void bad_unmap(const void *p, size_t n)
 static void test_failing_io(void **state)
 {
     (void)state;
-    static const struct os_io bad = {bad_open, bad_close, bad_stat, bad_read, bad_map, bad_unmap};
+    static const struct os_io bad = {bad_open, bad_dup, bad_close, bad_stat, bad_read, bad_map, bad_unmap};
     int total = 0;
     write_good_parts();
     infer_source s = path_source(PART(1));
@@ -462,14 +480,20 @@ static void test_shrinking(void **state)
 {
     (void)state;
     struct buf b;
-    struct infer_file *mapped, *read;
+    struct infer_file *mapped, *read, *by_fd;
     infer_error err;
     gb_sample(&b, 3);
     write_file("shrinks", &b);
     infer_source s = path_source("shrinks");
     assert_int_equal(file_open(&env_default, &s, INFER_MAP_MMAP, NULL, &mapped, &err), INFER_OK);
     assert_int_equal(file_open(&env_default, &s, INFER_MAP_READ, NULL, &read, &err), INFER_OK);
+    s = (infer_source){.size = sizeof s, .kind = INFER_SOURCE_DESCRIPTOR, .descriptor = open(path_of("shrinks"), O_RDONLY)};
+    assert_int_equal(file_open(&env_default, &s, INFER_MAP_MMAP, NULL, &by_fd, &err), INFER_OK);
+    close((int)s.descriptor); /* the host's own; the map lives on */
+    assert_int_equal(file_check(by_fd, &err), INFER_OK);
     assert_int_equal(truncate(path_of("shrinks"), 100), 0);
+    assert_int_equal(file_check(by_fd, &err), INFER_ERROR_CHANGED);
+    file_release(by_fd);
     assert_int_equal(file_check(read, &err), INFER_OK);
     assert_int_equal(file_check(mapped, &err), INFER_ERROR_CHANGED);
     assert_string_equal(err.file, path_of("shrinks"));

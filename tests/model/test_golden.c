@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "golden.h"
 #include "infer/infer.h"
 
@@ -16,7 +17,7 @@ static void ok(infer_status st)
         fail_msg("%s: %s (%s)", infer_status_name(st), error.text, error.name);
 }
 
-static infer_session *open_session(const char *name, int32_t numerics, int32_t kv_type)
+static infer_session *open_session_at(const char *path, int32_t numerics, int32_t kv_type)
 {
     infer_engine_options eo;
     infer_engine *engine;
@@ -28,13 +29,18 @@ static infer_session *open_session(const char *name, int32_t numerics, int32_t k
     eo.numerics = numerics;
     eo.threads = 2;
     ok(infer_engine_create(&eo, &engine, &error));
-    ok(infer_model_open_path(engine, fixture_path(name), &model, &error));
+    ok(infer_model_open_path(engine, path, &model, &error));
     INFER_INIT(&so);
     so.kv_type = kv_type;
     ok(infer_session_create(model, &so, &session, &error));
     infer_model_release(model);
     infer_engine_release(engine);
     return session;
+}
+
+static infer_session *open_session(const char *name, int32_t numerics, int32_t kv_type)
+{
+    return open_session_at(fixture_path(name), numerics, kv_type);
 }
 
 /* Logits of every prompt position into out [n_prompt][n_vocab]. */
@@ -94,6 +100,49 @@ static void check_greedy(infer_session *s, const struct golden *g)
     assert_int_equal(infer_generate_next(s, &ev, NULL, NULL), INFER_ERROR_STATE);
 }
 
+/* The bits of numerics version 1: hashes of all logits of a fixture's prompt, default settings. The same on every processor; a change
+ * needs a new numerics version. */
+static const struct {
+    const char *name;
+    uint64_t hash;
+} bits_v1[] = {
+    {"llama", 0x5d3a3d4d23f4c17e},
+    {"llama-linear", 0x6c66a26eac6accba},
+    {"llama3-rope", 0x1b6f6ba973209267},
+    {"llama-yarn", 0xed9a588a0dc43058},
+    {"llama-bias", 0xd424f7d02294a56c},
+    {"smollm2", 0xb5231ab92214e413},
+    {"qwen2", 0x6522ce362337a97f},
+    {"qwen3", 0x986a59e7b6359fbd},
+    {"gemma3", 0x534d0e7193bf63dc},
+    {"gemma3-scaled", 0x6ee0668bf887acb4},
+    {"gpt2", 0x830a4c3ea1a0281f},
+    {"llama-q8_0", 0x67ca79e57e3946d8},
+    {"llama-q4_0", 0xb8839520929e5613},
+    {"llama-q4_1", 0x5ff51ff579cd1fb1},
+    {"llama-mix32", 0x861cd297cf7ef13b},
+    {"llama-mix256", 0x3b7468fc8133fecf},
+};
+
+static void test_bits(void **state)
+{
+    (void)state;
+    assert_int_equal(infer_numerics_version(), 1);
+    for (size_t i = 0; i < sizeof bits_v1 / sizeof *bits_v1; i++) {
+        struct golden g = golden_read(bits_v1[i].name);
+        size_t n = (size_t)g.n_prompt * g.n_vocab;
+        float *got = malloc(n * sizeof *got);
+        infer_session *s = open_session(bits_v1[i].name, INFER_NUMERICS_EXACT, INFER_KV_F16);
+        run_prompt(s, &g, got);
+        uint64_t hash = hash_bytes(got, n * sizeof *got);
+        infer_session_release(s);
+        free(got);
+        golden_free(&g);
+        if (hash != bits_v1[i].hash)
+            fail_msg("%s: the logits hash to 0x%016llx", bits_v1[i].name, (unsigned long long)hash);
+    }
+}
+
 static void test_f32(void **state)
 {
     const char *name = *state;
@@ -147,6 +196,39 @@ static void test_quantised(void **state)
     golden_free(&g);
 }
 
+/* The bundled model continues as torch did in f32 (tests/data/tiny-greedy.json, from scripts/train_tiny.py). PRECISE: where the two best
+ * tokens are close, rounded activations may choose the other. */
+static void test_tiny(void **state)
+{
+    (void)state;
+    char *json = test_read_file(INFER_SOURCE_DIR "/tests/data/tiny-greedy.json", NULL);
+    assert_non_null(json);
+    char *prompt = strstr(json, "\"prompt_ids\""), *ids = strstr(json, "\"ids\"");
+    assert_non_null(prompt);
+    assert_non_null(ids);
+    int32_t want[64], head[32];
+    int n = 0, n_head = 0;
+    for (char *p = strchr(prompt, '['); *p != ']' && n_head < 32; p++)
+        if (*p == '[' || *p == ',')
+            head[n_head++] = (int32_t)strtol(p + 1, NULL, 10);
+    for (char *p = strchr(ids, '['); *p != ']' && n < 64; p++)
+        if (*p == '[' || *p == ',')
+            want[n++] = (int32_t)strtol(p + 1, NULL, 10);
+    assert_int_equal(n, 64);
+    infer_session *s = open_session_at(INFER_SOURCE_DIR "/models/tiny.gguf", INFER_NUMERICS_PRECISE, INFER_KV_F32);
+    ok(infer_session_append_text(s, "Once upon a time", INFER_ZSTR, INFER_ADD_SPECIAL, &error));
+    int32_t got[32];
+    ok(infer_session_tokens(s, 0, (uint64_t)n_head, got, &error));
+    assert_memory_equal(head, got, (size_t)n_head * sizeof *got);
+    infer_step_item it;
+    INFER_INIT(&it);
+    it.session = s;
+    ok(infer_step(&it, 1, NULL, &error));
+    check_greedy(s, &(struct golden){.n_greedy = 64, .greedy = want});
+    infer_session_release(s);
+    free(json);
+}
+
 int main(void)
 {
     struct CMUnitTest tests[32];
@@ -156,5 +238,7 @@ int main(void)
     for (size_t i = 0; golden_quantised[i]; i++)
         tests[n++] =
             (struct CMUnitTest){golden_quantised[i], test_quantised, NULL, NULL, (void *)(uintptr_t)golden_quantised[i]};
+    tests[n++] = (struct CMUnitTest){"bundled model", test_tiny, NULL, NULL, NULL};
+    tests[n++] = (struct CMUnitTest){"bits of numerics version 1", test_bits, NULL, NULL, NULL};
     return _cmocka_run_group_tests("golden", tests, n, NULL, NULL);
 }

@@ -136,6 +136,23 @@ static void test_wrong(void **state)
     }
 }
 
+/* Values at the edge of what is allowed: odd, but they open. */
+static void test_edges(void **state)
+{
+    (void)state;
+    static const struct gguf_edit edges[] = {
+        {.set_key = "llama.rope.freq_base", .set_type = FILE_F32, .number = 1}, /* YaRN divides by its logarithm */
+        {.set_key = "llama.rope.scaling.yarn_beta_fast", .set_type = FILE_F32, .number = 1e-3},
+        {.set_key = "llama.rope.scaling.yarn_beta_slow", .set_type = FILE_F32, .number = 1e6},
+    };
+    for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) {
+        infer_error err;
+        infer_status st = open_edited("llama-yarn", &edges[i], &err);
+        if (st != INFER_OK)
+            fail_msg("case %zu: status %s, text '%s'", i, infer_status_name(st), err.text);
+    }
+}
+
 /* Without any one of its tensors a model is refused by that name (or the output matrix is tied). */
 static void test_missing_tensors(void **state)
 {
@@ -307,7 +324,7 @@ static void test_nonfinite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unchanged_copy_opens), cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_unchanged_copy_opens), cmocka_unit_test(test_wrong), cmocka_unit_test(test_edges),
         cmocka_unit_test(test_missing_tensors),      cmocka_unit_test(test_every_tensor_counts),
         cmocka_unit_test(test_padded_vocabulary),    cmocka_unit_test(test_nonfinite),
     };

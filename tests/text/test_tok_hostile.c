@@ -337,7 +337,7 @@ static void test_long_runs_in_pretokenizers(void **state)
     static const char *const pres[] = {"default",  "gpt-2",    "llama-bpe",  "qwen35",   "falcon",    "deepseek-llm", "deepseek-v3",
                                        "gpt-4o",   "kimi-k2",  "jais-2",     "tiny_aya", "superbpe",  "afmoe",        "chameleon",
                                        "youtu",    "bloom",    "exaone-moe", "spark2_5", "minicpm5",  "laguna"};
-    static const char *const units[] = {" ", "1", "A", "\xE3\x81\x82""A", "\n ", "'", "<sentinel:1", "IMGIMGA", "a b", "\xE4\xB8\xAD"};
+    static const char *const units[] = {" ", "1", "A", "\343\201\202A", "\n ", "'", "<sentinel:1", "IMGIMGA", "a b", "\xE4\xB8\xAD"};
     const size_t n = 1 << 16;
     char *text = malloc(n);
     for (size_t p = 0; p < sizeof pres / sizeof *pres; p++) {

@@ -141,7 +141,7 @@ static void put_shape(struct text *t, const infer_source *source)
     INFER_INIT(&m);
     put_line(t, "runs here");
     if (infer_model_open(NULL, source, NULL, &model, &err) != INFER_OK) {
-        text_puts(t, "no: ");
+        text_putf(t, "no: %s%s", err.name, err.name[0] ? ": " : "");
         text_puts(t, err.text);
         text_puts(t, "\n");
         return;

@@ -68,7 +68,7 @@ int cli_model_find(struct cli *c)
             text_free(&path);
             return EXIT_MODEL;
         }
-        note("no model in the cache; using the small bundled one, which only tells simple stories");
+        note("no model in the cache; using the small bundled one, which only continues text in the manner of old books");
     }
     if (path.failed) {
         note("out of memory");

@@ -44,19 +44,24 @@ static void block16(int zero, const struct mm_tile *t, uint32_t b, const struct 
     }
 }
 
-static void dot(enum form form, int zero, const struct mm_dot *a)
+static void dot_tile(enum form form, int zero, const struct mm_dot *a, const struct mm_tile *t, float *acc)
 {
-    for (uint32_t c = 0; c < a->n_col; c++) {
+    for (uint32_t c = 0; c < a->n_col; c++, acc += MM_TILE_ROWS) {
         const struct mm_xblock *x = a->x + c * a->x_stride;
-        float *acc = a->acc + c * MM_TILE_ROWS;
         if (a->first)
             memset(acc, 0, MM_TILE_ROWS * sizeof *acc);
         for (uint32_t b = 0; b < a->n_block; b++)
             if (form == K16)
-                block16(zero, a->tile, b, x + b, acc);
+                block16(zero, t, b, x + b, acc);
             else
-                block32(form, zero, a->tile, b, x + b, acc);
+                block32(form, zero, t, b, x + b, acc);
     }
+}
+
+static void dot(enum form form, int zero, const struct mm_dot *a)
+{
+    for (uint32_t t = 0; t < a->n_tile; t++)
+        dot_tile(form, zero, a, a->tile + t, a->acc + t * a->acc_stride);
 }
 
 #define MM_DEFINE(id, name, form, zero, max, v)                                                                           \

@@ -14,10 +14,10 @@ INLINE void dots(int nc, vi *acc, const vi *codes, int step, int n, const struct
 {
 #if MM_VNNI
     (void)max;
-#pragma GCC unroll 8
+    UNROLL(8)
     for (int j = 0; j < n; j++) {
         vi c = codes[j * step];
-#pragma GCC unroll 8
+        UNROLL(8)
         for (int k = 0; k < nc; k++)
             acc[k] = vdpbusd_at(acc[k], c, x[k]->q + 4 * (from + j));
     }
@@ -26,27 +26,27 @@ INLINE void dots(int nc, vi *acc, const vi *codes, int step, int n, const struct
     if (max > 127) { /* two bytes times 127 overflow 16 bits: nibble by nibble, as in max <= 15 */
         const vi low4 = vset32(0x0f0f0f0f), sixteens = vset32(0x00100010);
         vi lo[V_COLS], hi[V_COLS];
-#pragma GCC unroll 8
+        UNROLL(8)
         for (int j = 0; j < n; j++) {
             vi c = codes[j * step], cl = vand(c, low4), ch = vand(vsrl(c, 4), low4);
-#pragma GCC unroll 8
+            UNROLL(8)
             for (int k = 0; k < nc; k++) {
                 vi q = vset_at(x[k]->q + 4 * (from + j)), pl = vmaddubs(cl, q), ph = vmaddubs(ch, q);
                 lo[k] = j ? vadd16(lo[k], pl) : pl;
                 hi[k] = j ? vadd16(hi[k], ph) : ph;
             }
         }
-#pragma GCC unroll 8
+        UNROLL(8)
         for (int k = 0; k < nc; k++)
             acc[k] = vadd32(acc[k], vadd32(vmadd16(lo[k], ones), vmadd16(hi[k], sixteens)));
         return;
     }
     int depth = max <= 15 ? 8 : max <= 31 ? 4 : max <= 63 ? 2 : 1; /* pairs times 127 that 16 bits hold */
     vi s[V_COLS];
-#pragma GCC unroll 8
+    UNROLL(8)
     for (int j = 0; j < n; j++) {
         vi c = codes[j * step];
-#pragma GCC unroll 8
+        UNROLL(8)
         for (int k = 0; k < nc; k++) {
             vi p = vmaddubs(c, vset_at(x[k]->q + 4 * (from + j)));
             s[k] = j % depth ? vadd16(s[k], p) : p;
@@ -84,30 +84,13 @@ INLINE vi begin16(const struct mm_xblock *x, int half, int zero)
     return zero == 64 ? vadd32(z, z) : z;
 }
 
-INLINE void block(enum form form, int zero, int max, int nc, vf *acc, const vi *codes, int step, struct scales s,
-                  const struct mm_xblock *const *x)
+/* The integer sums of a block, or of its half h for K16, into the accumulators. */
+INLINE void finish(enum form form, int nc, int h, vf *acc, const vi *sums, struct scales s, const struct mm_xblock *const *x)
 {
-    vi i[V_COLS];
-    if (form == K16) {
-        for (int h = 0; h < 2; h++) {
-#pragma GCC unroll 8
-            for (int k = 0; k < nc; k++)
-                i[k] = begin16(x[k], h, zero);
-            dots(nc, i, codes + 4 * h * step, step, 4, x, 4 * h, max);
-#pragma GCC unroll 8
-            for (int k = 0; k < nc; k++)
-                acc[k] = vfma(vmul(h ? s.d1 : s.d, vsetf(&x[k]->d)), vcvt(i[k]), acc[k]);
-        }
-        return;
-    }
-#pragma GCC unroll 8
-    for (int k = 0; k < nc; k++)
-        i[k] = begin(x[k], zero);
-    dots(nc, i, codes, step, 8, x, 0, max);
-#pragma GCC unroll 8
+    UNROLL(8)
     for (int k = 0; k < nc; k++) {
         vf dx = vsetf(&x[k]->d);
-        acc[k] = vfma(vmul(s.d, dx), vcvt(i[k]), acc[k]);
+        acc[k] = vfma(vmul(h ? s.d1 : s.d, dx), vcvt(sums[k]), acc[k]);
         if (form == K32M)
             acc[k] = vfma(s.m, vsetf(&x[k]->dsum), acc[k]);
         if (form == K32P)
@@ -115,11 +98,38 @@ INLINE void block(enum form form, int zero, int max, int nc, vf *acc, const vi *
     }
 }
 
+INLINE void block(enum form form, int zero, int max, int nc, vf *acc, const vi *codes, int step, struct scales s,
+                  const struct mm_xblock *const *x)
+{
+    const int halves = form == K16 ? 2 : 1;
+    vi i[V_COLS];
+    UNROLL(2)
+    for (int h = 0; h < halves; h++) {
+        UNROLL(8)
+        for (int k = 0; k < nc; k++)
+            i[k] = form == K16 ? begin16(x[k], h, zero) : begin(x[k], zero);
+        dots(nc, i, codes + 4 * h * step, step, 8 / halves, x, 4 * h, max);
+        finish(form, nc, h, acc, i, s, x);
+    }
+}
+
 /* ---- tiles times columns ---- */
 
+INLINE struct scales scales_at(enum form form, const struct mm_tile *t, uint32_t b, int lane)
+{
+    struct scales s = {.d = vloadf(t->d[b][0] + lane)};
+    if (form == K16)
+        s.d1 = vloadf(t->d[b][1] + lane);
+    if (form == K32M || form == K32P)
+        s.m = vloadf(t->m[b] + lane);
+    if (form == K32P)
+        s.n = vload(t->n[b] + lane);
+    return s;
+}
+
 /* V_ROWS rows from `lane` of a tile times nc columns. */
-INLINE void dot_cols(enum form form, int zero, int max, int nc, const struct mm_dot *a, int lane, const struct mm_xblock *x,
-                     float *y)
+INLINE void dot_cols(enum form form, int zero, int max, int nc, const struct mm_dot *a, const struct mm_tile *t, int lane,
+                     const struct mm_xblock *x, float *y)
 {
     const struct mm_xblock *xs[V_COLS];
     vf acc[V_COLS];
@@ -127,16 +137,8 @@ INLINE void dot_cols(enum form form, int zero, int max, int nc, const struct mm_
         xs[k] = x + (size_t)k * a->x_stride;
         acc[k] = a->first ? vzerof() : vloadf(y + 16 * k + lane);
     }
-    const struct mm_tile *t = a->tile;
     for (uint32_t b = 0; b < a->n_block; b++) {
-        struct scales s = {.d = vloadf(t->d[b][0] + lane)};
-        if (form == K16)
-            s.d1 = vloadf(t->d[b][1] + lane);
-        if (form == K32M || form == K32P)
-            s.m = vloadf(t->m[b] + lane);
-        if (form == K32P)
-            s.n = vload(t->n[b] + lane);
-        block(form, zero, max, nc, acc, (const vi *)(const void *)t->codes[b][0][lane], 16 / V_ROWS, s, xs);
+        block(form, zero, max, nc, acc, (const vi *)(const void *)t->codes[b][0][lane], 16 / V_ROWS, scales_at(form, t, b, lane), xs);
         for (int k = 0; k < nc; k++)
             xs[k]++;
     }
@@ -145,42 +147,108 @@ INLINE void dot_cols(enum form form, int zero, int max, int nc, const struct mm_
 }
 
 #define DEFINE_COLS(name, form, zero, max, nc)                                                                         \
-    static __attribute__((noinline)) void cols##nc##_##name(const struct mm_dot *a, uint32_t c)                        \
+    static __attribute__((noinline)) void cols##nc##_##name(const struct mm_dot *a, uint32_t t, uint32_t c)            \
     {                                                                                                                  \
         for (int lane = 0; lane < 16; lane += V_ROWS)                                                                  \
-            dot_cols(form, zero, max, nc, a, lane, a->x + c * a->x_stride, a->acc + 16 * c);                           \
+            dot_cols(form, zero, max, nc, a, a->tile + t, lane, a->x + c * a->x_stride,                                \
+                     a->acc + t * a->acc_stride + 16 * c);                                                             \
     }
 
-#if V_COLS == 8
-#define DEFINE_REST(name, form, zero, max) DEFINE_COLS(name, form, zero, max, 4)
-#define DO_REST(name)                                                                                                  \
-    for (; c + 4 <= a->n_col; c += 4)                                                                                  \
-        cols4_##name(a, c);
-#define DEFINE_WIDE(name, form, zero, max) DEFINE_COLS(name, form, zero, max, 8)
-#define DO_WIDE(name) cols8_##name(a, c)
+#if MM_VNNI && V_ROWS == 16
+/* Two tiles times four columns: the loads of activations, of which there can be two a cycle, serve two dot instructions each. */
+INLINE void dot_pair(enum form form, int zero, const struct mm_dot *a, const struct mm_tile *t, const struct mm_xblock *x,
+                     float *y0, float *y1)
+{
+    const int halves = form == K16 ? 2 : 1, groups = 8 / halves;
+    const struct mm_xblock *xs[4];
+    vf acc0[4], acc1[4];
+    for (int k = 0; k < 4; k++) {
+        xs[k] = x + (size_t)k * a->x_stride;
+        acc0[k] = a->first ? vzerof() : vloadf(y0 + 16 * k);
+        acc1[k] = a->first ? vzerof() : vloadf(y1 + 16 * k);
+    }
+    for (uint32_t b = 0; b < a->n_block; b++) {
+        const vi *c0 = (const vi *)(const void *)t[0].codes[b], *c1 = (const vi *)(const void *)t[1].codes[b];
+        vi i0[4], i1[4];
+        UNROLL(2)
+        for (int h = 0; h < halves; h++) {
+            UNROLL(4)
+            for (int k = 0; k < 4; k++)
+                i0[k] = i1[k] = form == K16 ? begin16(xs[k], h, zero) : begin(xs[k], zero);
+            UNROLL(8)
+            for (int j = 0; j < groups; j++) {
+                vi v0 = c0[4 * h + j], v1 = c1[4 * h + j];
+                UNROLL(4)
+                for (int k = 0; k < 4; k++) {
+                    vi q = vset_at(xs[k]->q + 4 * (4 * h + j));
+                    i0[k] = vdpbusd(i0[k], v0, q);
+                    i1[k] = vdpbusd(i1[k], v1, q);
+                }
+            }
+            finish(form, 4, h, acc0, i0, scales_at(form, t, b, 0), xs);
+            finish(form, 4, h, acc1, i1, scales_at(form, t + 1, b, 0), xs);
+        }
+        for (int k = 0; k < 4; k++)
+            xs[k]++;
+    }
+    for (int k = 0; k < 4; k++) {
+        vstoref(y0 + 16 * k, acc0[k]);
+        vstoref(y1 + 16 * k, acc1[k]);
+    }
+}
+
+#define DEFINE_PAIR(name, form, zero)                                                                                  \
+    static __attribute__((noinline)) void pair_##name(const struct mm_dot *a, uint32_t t, uint32_t c)                  \
+    {                                                                                                                  \
+        float *y = a->acc + t * a->acc_stride + 16 * c;                                                                \
+        dot_pair(form, zero, a, a->tile + t, a->x + c * a->x_stride, y, y + a->acc_stride);                            \
+    }
+#define DO_PAIRS(name)                                                                                                 \
+    for (; t + 2 <= a->n_tile; t += 2) {                                                                               \
+        uint32_t c = 0;                                                                                                \
+        for (; c + 4 <= a->n_col; c += 4)                                                                              \
+            pair_##name(a, t, c);                                                                                      \
+        rest_##name(a, t, c);                                                                                          \
+        rest_##name(a, t + 1, c);                                                                                      \
+    }
 #else
-#define DEFINE_REST(name, form, zero, max)
-#define DO_REST(name)
-#define DEFINE_WIDE(name, form, zero, max) DEFINE_COLS(name, form, zero, max, 4)
-#define DO_WIDE(name) cols4_##name(a, c)
+#define DEFINE_PAIR(name, form, zero)
+#define DO_PAIRS(name)
 #endif
 
 #define DEFINE_DOT(id, name, form, zero, max, v)                                                                       \
-    DEFINE_WIDE(name, form, zero, max)                                                                                 \
-    DEFINE_REST(name, form, zero, max)                                                                                 \
+    DEFINE_COLS(name, form, zero, max, 4)                                                                              \
     DEFINE_COLS(name, form, zero, max, 2)                                                                              \
     DEFINE_COLS(name, form, zero, max, 1)                                                                              \
+    DEFINE_WIDE(name, form, zero, max)                                                                                 \
+    DEFINE_PAIR(name, form, zero)                                                                                      \
+    static void rest_##name(const struct mm_dot *a, uint32_t t, uint32_t c)                                            \
+    {                                                                                                                  \
+        DO_WIDE(name)                                                                                                  \
+        for (; c + 4 <= a->n_col; c += 4)                                                                              \
+            cols4_##name(a, t, c);                                                                                     \
+        for (; c + 2 <= a->n_col; c += 2)                                                                              \
+            cols2_##name(a, t, c);                                                                                     \
+        if (c < a->n_col)                                                                                              \
+            cols1_##name(a, t, c);                                                                                     \
+    }                                                                                                                  \
     void mm_dot_##name##_##v(const struct mm_dot *a)                                                                   \
     {                                                                                                                  \
-        uint32_t c = 0;                                                                                                \
-        for (; c + V_COLS <= a->n_col; c += V_COLS)                                                                    \
-            DO_WIDE(name);                                                                                             \
-        DO_REST(name)                                                                                                  \
-        for (; c + 2 <= a->n_col; c += 2)                                                                              \
-            cols2_##name(a, c);                                                                                        \
-        if (c < a->n_col)                                                                                              \
-            cols1_##name(a, c);                                                                                        \
+        uint32_t t = 0;                                                                                                \
+        DO_PAIRS(name)                                                                                                 \
+        for (; t < a->n_tile; t++)                                                                                     \
+            rest_##name(a, t, 0);                                                                                      \
     }
+
+#if V_COLS == 8
+#define DEFINE_WIDE(name, form, zero, max) DEFINE_COLS(name, form, zero, max, 8)
+#define DO_WIDE(name)                                                                                                  \
+    for (; c + 8 <= a->n_col; c += 8)                                                                                  \
+        cols8_##name(a, t, c);
+#else
+#define DEFINE_WIDE(name, form, zero, max)
+#define DO_WIDE(name)
+#endif
 MM_CLASSES(DEFINE_DOT, MM_VARIANT)
 
 /* ---- sinks ---- */
@@ -209,7 +277,7 @@ INLINE void touch(struct sink *s, uint32_t line, uint32_t bytes)
 /* After `parts` loads of 16 bytes of V_ROWS / 4 rows, which touched a line per 64 bytes: the rest; on to the next unit. */
 INLINE void touch_rest(struct sink *s, uint32_t parts, uint32_t bytes)
 {
-#pragma GCC unroll 4
+    UNROLL(4)
     for (uint32_t line = (parts * V_ROWS + 15) / 16; 64 * line < bytes * V_ROWS / 16; line++)
         touch(s, line, bytes);
     s->ahead += bytes * V_ROWS / 16;
@@ -243,7 +311,7 @@ INLINE void emit(struct sink *s, enum form form, int zero, int max, uint32_t b, 
         return;
     }
     struct mm_tile *t = s->t;
-#pragma GCC unroll 8
+    UNROLL(8)
     for (int j = 0; j < 8; j++)
         vstore(t->codes[b][j][s->lane], c[j]);
     vstoref(t->d[b][0] + s->lane, v.d);
@@ -270,7 +338,7 @@ INLINE void nibbles(const uint8_t *p, uint64_t stride, vi c[8], struct sink *s, 
     const vi low4 = vset32(0x0f0f0f0f);
     vi q[4];
     rows16(p, stride, q, s, part, bytes);
-#pragma GCC unroll 4
+    UNROLL(4)
     for (int j = 0; j < 4; j++) {
         c[j] = vand(q[j], low4);
         c[j + 4] = vand(vsrl(q[j], 4), low4);
@@ -313,7 +381,7 @@ INLINE void walk_q4_1(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
 
 INLINE void fifth_bits(vi c[8], vi high)
 {
-#pragma GCC unroll 8
+    UNROLL(8)
     for (unsigned j = 0; j < 8; j++)
         c[j] = vand_or(vspread(j ? vsrl(high, 4 * j) : high), vset32(0x10101010), c[j]);
 }
@@ -347,7 +415,7 @@ INLINE void walk_q8_0(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
         vi c[8];
         rows32(p + 2, stride, c, s, 0, 544);
         touch_rest(s, 8, 544);
-#pragma GCC unroll 8
+        UNROLL(8)
         for (int j = 0; j < 8; j++)
             c[j] = vxor(c[j], flip);
         EMIT_MM_K32_Z128(s, b, c, ((struct scales){.d = vhalf(p, stride)}));
@@ -365,7 +433,7 @@ INLINE void q4_k_scales(const uint8_t *p, uint64_t stride, vf d[8], vf m[8], str
     m0 = vneg(m0);
     vi sc[2] = {vand(h[1], low6), vand_or(vsrl(h[1], 2), high2, vand(h[3], low4))};
     vi mn[2] = {vand(h[2], low6), vand_or(vsrl(h[2], 2), high2, vand(vsrl(h[3], 4), low4))};
-#pragma GCC unroll 8
+    UNROLL(8)
     for (unsigned k = 0; k < 8; k++) {
         d[k] = vmul(d0, vcvt(vand(vsrl(sc[k / 4], 8 * (k % 4)), byte)));
         m[k] = vmul(m0, vcvt(vand(vsrl(mn[k / 4], 8 * (k % 4)), byte)));
@@ -378,14 +446,15 @@ INLINE void walk_q4_k(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
     for (uint32_t b = 0; b < n; b += 8, p += 144) {
         vf d[8], m[8];
         q4_k_scales(p, stride, d, m, s, 2304);
+        NO_UNROLL
         for (uint32_t k = 0; k < 8; k += 2) {
             vi q[8], c[8];
             rows32(p + 16 + 16 * k, stride, q, s, 4 + 4 * k, 2304);
-#pragma GCC unroll 8
+            UNROLL(8)
             for (int j = 0; j < 8; j++)
                 c[j] = vand(q[j], low4);
             EMIT_MM_K32M(s, b + k, c, ((struct scales){.d = d[k], .m = m[k]}));
-#pragma GCC unroll 8
+            UNROLL(8)
             for (int j = 0; j < 8; j++)
                 c[j] = vand(vsrl(q[j], 4), low4);
             EMIT_MM_K32M(s, b + k + 1, c, ((struct scales){.d = d[k + 1], .m = m[k + 1]}));
@@ -402,15 +471,15 @@ INLINE void walk_q5_k(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
         vi high[8];
         q4_k_scales(p, stride, d, m, s, 2816);
         rows32(p + 16, stride, high, s, 4, 2816);
-#pragma GCC unroll 4
+        UNROLL(4)
         for (uint32_t k = 0; k < 8; k += 2) {
             vi q[8], c[8];
             rows32(p + 48 + 16 * k, stride, q, s, 12 + 4 * k, 2816);
-#pragma GCC unroll 8
+            UNROLL(8)
             for (int j = 0; j < 8; j++)
                 c[j] = vand_or(k <= 4 ? vsll(high[j], 4 - k) : vsrl(high[j], k - 4), bit4, vand(q[j], low4));
             EMIT_MM_K32M(s, b + k, c, ((struct scales){.d = d[k], .m = m[k]}));
-#pragma GCC unroll 8
+            UNROLL(8)
             for (int j = 0; j < 8; j++)
                 c[j] = vand_or(k + 1 <= 4 ? vsll(high[j], 3 - k) : vsrl(high[j], k - 3), bit4, vand(vsrl(q[j], 4), low4));
             EMIT_MM_K32M(s, b + k + 1, c, ((struct scales){.d = d[k + 1], .m = m[k + 1]}));
@@ -426,16 +495,16 @@ INLINE void walk_q6_k(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
         vi sc[4];
         vf d = vhalf(p + 208, stride);
         rows16(p + 192, stride, sc, s, 0, 3360);
-#pragma GCC unroll 2
+        NO_UNROLL
         for (uint32_t half = 0; half < 2; half++) {
             vi q[2][8], h[8];
             rows32(p + 64 * half, stride, q[0], s, 4 + 24 * half, 3360);
             rows32(p + 64 * half + 32, stride, q[1], s, 12 + 24 * half, 3360);
             rows32(p + 128 + 32 * half, stride, h, s, 20 + 24 * half, 3360);
-#pragma GCC unroll 4
+            UNROLL(4)
             for (uint32_t k = 0; k < 4; k++) {
                 vi c[8];
-#pragma GCC unroll 8
+                UNROLL(8)
                 for (int j = 0; j < 8; j++) {
                     vi hi = k == 3 ? vsrl(h[j], 2) : k == 2 ? h[j] : vsll(h[j], 4 - 2 * k);
                     c[j] = vand_or(hi, high2, vand(k / 2 ? vsrl(q[k % 2][j], 4) : q[k % 2][j], low4));
@@ -456,7 +525,7 @@ INLINE void nibbles_lut(const uint8_t *p, uint64_t stride, const int8_t *table, 
                         uint32_t bytes)
 {
     nibbles(p, stride, c, s, part, bytes);
-#pragma GCC unroll 8
+    UNROLL(8)
     for (int j = 0; j < 8; j++)
         c[j] = vadd8(vlut(table, c[j]), zero);
 }
@@ -477,12 +546,13 @@ INLINE void walk_iq4_xs(const uint8_t *p, uint64_t stride, uint32_t n, struct si
     for (uint32_t b = 0; b < n; b += 8, p += 136) {
         vi head = vrows4(p, stride), low = vrows4(p + 4, stride), high = vsrl(head, 16);
         vf d = vhalf_low(head);
-#pragma GCC unroll 8
+        NO_UNROLL
         for (unsigned k = 0; k < 8; k++) {
             vi c[8];
             nibbles_lut(p + 8 + 16 * k, stride, codebook_iq4nl, vset32(0x80808080), c, s, 4 * k, 2176);
-            vi top = k < 2 ? vsll(high, 4 - 2 * k) : vsrl(high, 2 * k - 4);
-            vi scale = vsub32(vand_or(top, two, vand(vsrl(low, 4 * k), four)), bias);
+            vi scale = vsub32(vand_or(vsll(high, 4), two, vand(low, four)), bias);
+            low = vsrl(low, 4);
+            high = vsrl(high, 2);
             EMIT_MM_K32_Z128(s, b + k, c, ((struct scales){.d = vmul(d, vcvt(scale))}));
         }
         touch_rest(s, 32, 2176);
@@ -505,7 +575,9 @@ INLINE void walk_iq4_xs(const uint8_t *p, uint64_t stride, uint32_t n, struct si
             vstoref(acc + lane, s.acc);                                                                                \
         }                                                                                                              \
     }
+#ifndef MM_NO_ONE
 MM_FUSED_TYPES(DEFINE_ONE, MM_VARIANT)
+#endif
 
 #ifdef MM_DECODERS
 #define DEFINE_DECODE(type, name, class, v)                                                                            \

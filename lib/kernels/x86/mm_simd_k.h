@@ -24,14 +24,15 @@ INLINE void walk_q2_k(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
         vhalf_pair(dm, &d, &m);
         m = vneg(m);
         rows16(p, stride, sc, s, 0, 1344);
+        NO_UNROLL
         for (uint32_t half = 0; half < 2; half++) {
             vi q[8];
             rows32(p + 16 + 32 * half, stride, q, s, 4 + 8 * half, 1344);
-#pragma GCC unroll 4
+            UNROLL(4)
             for (unsigned k = 0; k < 4; k++) {
                 vi c[8], four = k < 2 ? sc[2 * half] : sc[2 * half + 1], low = vand(four, nibble), high = vand(vsrl(four, 4), nibble);
                 vi s0 = byte_twice(low, 2 * (k % 2)), s1 = byte_twice(low, 2 * (k % 2) + 1);
-#pragma GCC unroll 8
+                UNROLL(8)
                 for (int j = 0; j < 8; j++) /* at most 3 * 15: no carry between bytes */
                     c[j] = vmul16(vand(k ? vsrl(q[j], 2 * k) : q[j], two), j < 4 ? s0 : s1);
                 vi n0 = vand(vsrl(high, 16 * (k % 2)), vset32(255)), n1 = vand(vsrl(high, 16 * (k % 2) + 8), vset32(255));
@@ -62,28 +63,30 @@ INLINE void walk_q3_k(const uint8_t *p, uint64_t stride, uint32_t n, struct sink
         vf d = vneg(vhalf(p + 108, stride));
         q3_k_scales(p + 96, stride, sc);
         rows32(p, stride, h, s, 0, 1760);
-#pragma GCC unroll 2
+        NO_UNROLL
         for (unsigned half = 0; half < 2; half++) {
             vi q[8];
             rows32(p + 32 + 32 * half, stride, q, s, 8 + 8 * half, 1760);
-#pragma GCC unroll 4
+            UNROLL(4)
             for (unsigned k = 0; k < 4; k++) {
                 vi c[8], four = sc[2 * half + k / 2], scale[2], base[2];
-                unsigned bit = 4 * half + k;
-#pragma GCC unroll 2
+                UNROLL(2)
                 for (unsigned i = 0; i < 2; i++) {
                     vi biased = byte_twice(four, 2 * (k % 2) + i), two_bytes;
                     scale[i] = vsub16(biased, bias);
                     two_bytes = vand(vadd16(vsll16(scale[i], 2), vset32(0x00800080)), vset32(0x00ff00ff));
                     base[i] = vor(two_bytes, vsll(two_bytes, 8));
                 }
-#pragma GCC unroll 8
+                UNROLL(8)
                 for (int j = 0; j < 8; j++) {
-                    vi u = vand_or(bit <= 2 ? vsll(h[j], 2 - bit) : vsrl(h[j], bit - 2), bit2, vand(vsrl(q[j], 2 * k), two));
+                    vi u = vand_or(k <= 2 ? vsll(h[j], 2 - k) : vsrl(h[j], k - 2), bit2, vand(vsrl(q[j], 2 * k), two));
                     c[j] = vsub8(base[j / 4], mul8(u, scale[j / 4]));
                 }
-                EMIT_MM_K32_Z128(s, b + bit, c, ((struct scales){.d = d}));
+                EMIT_MM_K32_Z128(s, b + 4 * half + k, c, ((struct scales){.d = d}));
             }
+            UNROLL(8)
+            for (int j = 0; j < 8; j++)
+                h[j] = vsrl(h[j], 4);
         }
         touch_rest(s, 24, 1760);
     }

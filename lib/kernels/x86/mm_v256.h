@@ -5,7 +5,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#define INLINE static inline __attribute__((always_inline, no_sanitize("undefined")))
+#include "kernels/x86/mm_inline.h"
+
 #define V_ROWS 8
 #define V_COLS 4
 

@@ -5,8 +5,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-/* Without UndefinedBehaviorSanitizer, under which the unrolled kernels compile for minutes; the scalar code is checked. */
-#define INLINE static inline __attribute__((always_inline, no_sanitize("undefined")))
+#include "kernels/x86/mm_inline.h"
+
 #define V_ROWS 16
 #define V_COLS 8 /* columns in registers */
 
@@ -139,6 +139,7 @@ INLINE vi vrows1(const uint8_t *p, uint64_t s)
 }
 
 #if MM_VNNI
+INLINE vi vdpbusd(vi acc, vi u, vi s) { return _mm512_dpbusd_epi32(acc, u, s); }
 /* acc + u * (the 4 bytes at q in every lane). gcc 12 does not fold the broadcast into the instruction by itself, and would spend a load of
  * the front end on it. */
 INLINE vi vdpbusd_at(vi acc, vi u, const int8_t *q)
