@@ -100,6 +100,13 @@ def test_simple_by_pkg_config():
     assert len(run(program, MODEL, "Once upon a time", env=env)) > 40
 
 
+def test_fork_by_pkg_config():
+    program, env = compiled("fork.c")
+    ways = (b"\n\n" + run(program, MODEL, "Once upon a time", env=env)).rstrip(b"\n").split(b"\n\n...")[1:]
+    assert len(ways) == 4 and len(set(ways)) == 3, ways
+    assert ways[3] == ways[0], "the rolled-back session differs"
+
+
 def test_stream_cancel_by_pkg_config():
     program, env = compiled("stream_cancel.c", "-pthread")
     assert b"the session holds" in run(program, MODEL, "Once upon a time", "0.05", env=env)
