@@ -51,7 +51,6 @@ static infer_status run(infer_session **s, const char *text, infer_error *err)
     infer_step_item prompt;
     infer_session_info info;
     infer_sampling sampling;
-    int32_t last = 0;
     INFER_INIT(&prompt);
     INFER_INIT(&info);
     INFER_INIT(&sampling);
@@ -59,9 +58,7 @@ static infer_status run(infer_session **s, const char *text, infer_error *err)
     TRY(infer_session_append_text(s[0], text, strlen(text), INFER_ADD_SPECIAL, err));
     TRY(infer_session_get_info(s[0], &info, err));
 
-    /* The last token stays pending: every fork computes it, and so has logits to draw from. */
     prompt.session = s[0];
-    prompt.max_elements = info.length - 1;
     prompt.logits = INFER_LOGITS_NONE;
     TRY(infer_step(&prompt, 1, NULL, err));
     for (int i = 0; i < FORKS; i++) {
@@ -76,9 +73,7 @@ static infer_status run(infer_session **s, const char *text, infer_error *err)
 
     infer_session *again = s[FORKS - 1];
     sampling.seed = 0;
-    TRY(infer_session_tokens(again, info.length - 1, 1, &last, err));
-    TRY(infer_session_truncate(again, info.length - 1, NULL, err));
-    TRY(infer_session_append(again, &last, 1, err));
+    TRY(infer_session_truncate(again, info.length, NULL, err));
     TRY(infer_session_set_sampling(again, &sampling, err));
     TRY(go_on(&again, 1, err));
     return show(again, info.length, err);

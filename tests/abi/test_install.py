@@ -10,6 +10,9 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
 
+sys.path.insert(0, os.path.join(tap.source_dir(), "tests", "tools"))
+import gguf_edit  # noqa: E402
+
 MESON, BUILD, CC = sys.argv[1].split(";"), sys.argv[2], sys.argv[3].split(";")
 SANITIZED = "--sanitized" in sys.argv
 ROOT = tap.source_dir()
@@ -98,6 +101,14 @@ def test_static_library_hides_internals():
 def test_simple_by_pkg_config():
     program, env = compiled("simple.c")
     assert len(run(program, MODEL, "Once upon a time", env=env)) > 40
+
+
+def test_simple_uses_the_template():
+    program, env = compiled("simple.c")
+    chat = os.path.join(DEST, "chat.gguf")
+    with open(MODEL, "rb") as source, open(chat, "wb") as out:
+        out.write(gguf_edit.edit(source.read(), {b"tokenizer.chat_template": b"{{ messages[0].content }} a time"}))
+    assert run(program, chat, "Once upon", env=env) == run(program, MODEL, "Once upon a time", env=env)
 
 
 def test_fork_by_pkg_config():
