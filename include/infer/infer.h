@@ -1,11 +1,17 @@
 /* libinfer: run language models inside your program.
  *
- *
  * OVERVIEW
  *
- * Open a model (infer_model_open), make a session of it (infer_session_create), give it text or tokens
- * (infer_session_append_text, infer_session_append), and pull an answer token by token (infer_generate_next). Hosts that
- * want logits step sessions themselves (infer_step), any number of them in one batch.
+ * Open a model, make a session of it, give it a conversation, pull the answer:
+ *
+ *     infer_message question = {"user", INFER_ZSTR, "Why is the sky blue?", INFER_ZSTR};
+ *     infer_model_open_path(NULL, "model.gguf", &model, &err);
+ *     infer_session_create(model, NULL, &session, &err);
+ *     infer_session_append_chat(session, &question, 1, NULL, &err);
+ *     infer_generate(session, NULL, callback, user, NULL, &err);       (or infer_generate_begin and infer_generate_next)
+ *
+ * infer_session_append_text and infer_session_append take plain text and token ids instead. Hosts that want logits step sessions
+ * themselves (infer_step), any number of them in one batch.
  *
  * HANDLES AND LIFETIMES
  *
@@ -23,8 +29,9 @@
  * ERRORS
  *
  * Functions that can fail return an infer_status: INFER_OK (0) or a negative code. They take an optional infer_error (may be
- * NULL) that receives the code, a text in English, and the place: file, byte offset, key or tensor name. Outputs are written
- * only on success, except a needed size where the function says so. A failed call leaves its objects as they were.
+ * NULL) that receives the code, a text in English, and the place: file, byte offset, key or tensor name; success leaves it as it
+ * was. Outputs are written only on success, except a needed size where the function says so. A failed call leaves its objects as they
+ * were. Every function may also return ARGUMENT for a NULL where one is not allowed, a bad struct size, or an unknown constant.
  *
  * STRUCTS
  *
@@ -157,7 +164,8 @@ INFER_API int32_t infer_cancel_is_set(const infer_cancel *cancel);
 /* ---- Engine ------------------------------------------------------------------------------------------------------ */
 
 /* Memory functions of the host; both are required. They are called from any thread that is inside the library and from its
- * pool threads. */
+ * pool threads. Not from them come only: cancel flags (24 bytes each), handles opened without an engine, and what the system's own
+ * thread functions take when the pool starts. */
 typedef struct infer_allocator {
     uint32_t size;
     uint32_t reserved;
@@ -214,7 +222,7 @@ typedef struct infer_engine_info {
     int32_t cpu;        /* the INFER_CPU_* in use */
     int32_t numerics;
     uint32_t threads;
-    uint64_t kv_bytes;  /* KV memory in use now */
+    uint64_t kv_bytes;  /* KV memory taken from the device now: whole slabs, so more than the sessions' pages add up to */
     uint64_t kv_budget;
 } infer_engine_info;
 INFER_API infer_status infer_engine_get_info(infer_engine *engine, infer_engine_info *out, infer_error *err);
@@ -514,7 +522,8 @@ enum { INFER_KV_F16 = 0, INFER_KV_F32 = 1, INFER_KV_BF16 = 2 };
 
 typedef struct infer_session_options {
     uint32_t size;
-    uint32_t n_ctx;     /* most elements that the session may hold; 0: the model's training context. Memory grows as it fills */
+    uint32_t n_ctx;     /* most elements that the session may hold, at most 2^24; 0: the model's training context. More than that is
+                           allowed where positions are computed (answers get worse). Memory grows as it fills */
     int32_t kv_type;    /* INFER_KV_* */
     uint32_t reserved;
 } infer_session_options;
@@ -531,9 +540,26 @@ INFER_API infer_model *infer_session_model(const infer_session *session); /* bor
 /* Appends token ids. Errors: TOKEN (id negative or >= the vocabulary), CONTEXT_FULL, NO_MEMORY; none are appended then. */
 INFER_API infer_status infer_session_append(infer_session *session, const int32_t *ids, uint64_t count,
                                             infer_error *err);
-/* Tokenizes text and appends the ids; flags as for infer_tokenize. Errors: also STATE (model without tokenizer). */
+/* Tokenizes text and appends the ids; flags as for infer_tokenize: INFER_ADD_SPECIAL belongs to the first text of a session only.
+ * Errors: also STATE (model without tokenizer). */
 INFER_API infer_status infer_session_append_text(infer_session *session, const char *text, uint64_t text_len,
                                                  uint32_t flags, infer_error *err);
+/* One message of a conversation. This struct never grows. */
+typedef struct infer_message {
+    const char *role; /* "system", "user", "assistant", or what else the template knows */
+    uint64_t role_len;
+    const char *content;
+    uint64_t content_len;
+} infer_message;
+
+/* Renders the model's chat template with these messages, a generation prompt, bos_token and eos_token, and appends the tokens (with BOS
+ * before them where the model wants it, the session is empty, and the template has not written it). Spellings of control tokens inside
+ * messages count as such, as in every chat template: clean what strangers write. A model without a template gets ChatML
+ * (infer_template_is_fallback tells). Other variables: infer_template_render and infer_session_append_text. options may be NULL.
+ * Errors: STATE (model without tokenizer), ENCODING, those of infer_template_render, CONTEXT_FULL. */
+INFER_API infer_status infer_session_append_chat(infer_session *session, const infer_message *messages, uint64_t count,
+                                                 const infer_render_options *options, infer_error *err);
+
 /* Appends embedding rows [count][n_embd] (finite values; used in place of the token embedding, after its scaling). keys: two 64-bit
  * words per row that identify its content for caches: equal keys promise equal rows. Copied. Errors: ARGUMENT, VALUE, CONTEXT_FULL, NO_MEMORY. */
 INFER_API infer_status infer_session_append_rows(infer_session *session, const float *rows, const uint64_t *keys,
@@ -554,11 +580,11 @@ INFER_API infer_status infer_session_tokens(const infer_session *session, uint64
                                             infer_error *err);
 
 /* Rolls back to a length (in elements). State that must be computed again becomes pending; *rerun (may be NULL) tells how many
- * elements. Logits of the last step are gone. Errors: ARGUMENT (length above the present one). */
+ * elements. Logits of the last step are gone: the next step or generation computes the last element again for them. Errors: ARGUMENT (length above the present one). */
 INFER_API infer_status infer_session_truncate(infer_session *session, uint64_t length, uint64_t *rerun,
                                               infer_error *err);
 
-/* A second session with the same elements, state and sampler: computed state is shared, not copied, until one side changes it. */
+/* A second session with the same elements, state, logits and sampler, not generating: computed state is shared, not copied, until one side changes it. */
 INFER_API infer_status infer_session_fork(infer_session *session, infer_session **out, infer_error *err);
 
 enum {
@@ -579,11 +605,13 @@ typedef struct infer_step_item {
     uint64_t done;          /* out: elements computed */
 } infer_step_item;
 
-/* Computes pending elements of count different sessions of one model in batches. Returns INFER_OK when every item did; else the first
- * item's failure, and each item tells its own status and progress. Long work is cut into chunks; cancelling (cancel may be NULL) keeps whole chunks.
- * A session without pending elements is done at once and keeps its logits; of any other the logits of the step before are gone, also when
- * this one fails.
- * Errors per item: ARGUMENT, LIMIT (KV budget), NO_MEMORY, NONFINITE, CANCELLED, THREAD. */
+/* Computes pending elements of count different sessions of one model in batches. Bad items (ARGUMENT) fail the whole call before
+ * anything is done or written. Else returns INFER_OK when every item succeeded, or the first item's failure, and each item tells its own
+ * status and progress. Long work is cut into chunks of at most 256 elements over all sessions; cancelling (cancel may be NULL) keeps whole
+ * chunks. A session without pending elements is done at once and keeps its logits; if the last element's are not there (rolled back,
+ * or not asked for) and the item says INFER_LOGITS_LAST, it is computed again. Of any other session the logits of the step before are
+ * gone, also when this one fails.
+ * Errors per item: LIMIT (KV budget), NO_MEMORY, NONFINITE, CANCELLED, CHANGED (the mapped file shrank). */
 INFER_API infer_status infer_step(infer_step_item *items, uint64_t count, infer_cancel *cancel, infer_error *err);
 
 /* Logits of row number `row` of the last step, in element order: vocab_size floats, borrowed until the session is used again.
@@ -628,7 +656,9 @@ typedef struct infer_sampling {
 /* What infer-cli uses: temperature 0.7, top_k 40, top_p 0.95, min_p 0.05, seed 0. INFER_INIT alone means greedy. size must be set. */
 INFER_API infer_status infer_sampling_default(infer_sampling *sampling, infer_error *err);
 
-/* Sets a session's sampling; takes effect at the next sampled token. Errors: ARGUMENT (names the field), NO_MEMORY. */
+/* Sets a session's sampling; takes effect at the next sampled token. Bounds: temperature 0 to 1000, repetition_penalty 0 or 0.001 to
+ * 1000, presence and frequency penalties -1000 to 1000, biases -1e6 to 1e6 or -INFINITY. Errors: ARGUMENT (names the field), TOKEN (an
+ * id of the bias list), NO_MEMORY; the old settings stay then. */
 INFER_API infer_status infer_session_set_sampling(infer_session *session, const infer_sampling *sampling,
                                                   infer_error *err);
 
@@ -645,7 +675,8 @@ typedef struct infer_sample_result {
     const infer_logprob *top;    /* borrowed until the session is used again; most likely first */
 } infer_sample_result;
 
-/* Draws the next token from the last logits row; it is not appended. Errors: STATE (no logits), NONFINITE, HOST, NO_MEMORY. */
+/* Draws the next token from the last logits row; it is not appended. Errors: STATE (no logits, or every token is forbidden), NONFINITE,
+ * HOST (the callback failed or wrote NaN or +INFINITY), NO_MEMORY. */
 INFER_API infer_status infer_session_sample(infer_session *session, infer_sample_result *out, infer_error *err);
 
 /* ---- Generation -------------------------------------------------------------------------------------------------- */
@@ -660,9 +691,9 @@ enum { INFER_FINISH_STOP = 1, INFER_FINISH_LENGTH = 2, INFER_FINISH_CONTEXT = 3 
 typedef struct infer_event {
     uint32_t size;
     int32_t kind;            /* INFER_EVENT_* */
-    int32_t id;
+    int32_t id;              /* -1 unless TOKEN */
     int32_t finish_reason;   /* INFER_FINISH_*: an end-of-turn token, max_tokens, a full context */
-    const char *text;        /* borrowed until the session is used again; whole characters */
+    const char *text;        /* never NULL; borrowed until the session is used again; whole characters */
     uint64_t text_len;
     uint64_t done, total;    /* PREFILL: elements */
     float logprob;
@@ -673,11 +704,12 @@ typedef struct infer_event {
 typedef struct infer_generate_options {
     uint32_t size;
     uint32_t flags;          /* INFER_IGNORE_EOS, INFER_SHOW_SPECIAL_TEXT */
-    uint64_t max_tokens;     /* 0: until the context is full */
+    uint64_t max_tokens;     /* 0: until the context is full. The end-of-turn token counts */
 } infer_generate_options;
 enum { INFER_IGNORE_EOS = 1, INFER_SHOW_SPECIAL_TEXT = 2 };
 
-/* Begins an answer: counts start anew. options may be NULL. Errors: ARGUMENT, STATE (nothing to continue from). */
+/* Begins an answer: counts start anew; without new input it goes on where the session stands. options may be NULL.
+ * Errors: ARGUMENT, STATE (the session is empty). */
 INFER_API infer_status infer_generate_begin(infer_session *session, const infer_generate_options *options,
                                             infer_error *err);
 /* Does a bounded piece of work, one chunk of the prompt or one token, and tells what happened. A chosen token is appended to the
@@ -688,7 +720,8 @@ INFER_API infer_status infer_generate_next(infer_session *session, infer_event *
 
 /* Return 0 to go on, anything else to stop: the call then returns INFER_ERROR_CANCELLED. Must not call back into the session. */
 typedef int32_t (*infer_event_fn)(void *user, const infer_event *event);
-/* begin and next until DONE, each event to the callback. */
+/* begin and next until DONE, each event to the callback, which is required. After the callback has stopped it, or an error,
+ * infer_generate_next may go on with the same answer. Errors: those of begin and next. */
 INFER_API infer_status infer_generate(infer_session *session, const infer_generate_options *options,
                                       infer_event_fn callback, void *user, infer_cancel *cancel, infer_error *err);
 

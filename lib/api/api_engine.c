@@ -107,7 +107,10 @@ infer_status infer_model_open(infer_engine *engine, const infer_source *source, 
 
 infer_status infer_model_open_path(infer_engine *engine, const char *path, infer_model **out, infer_error *err)
 {
+    infer_error e;
     infer_source source;
+    if (!path)
+        return api_done(err, &e, api_not_null(path, "path", &e));
     infer_source_path(&source, path, INFER_ZSTR);
     return infer_model_open(engine, &source, NULL, out, err);
 }

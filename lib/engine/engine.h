@@ -108,6 +108,8 @@ infer_status session_append_rows(infer_session *s, const float *rows, const uint
 infer_status session_truncate(infer_session *s, uint64_t length, uint64_t *rerun, infer_error *err);
 /* Makes the elements from `length` on pending again, and what else has to be computed for them; logits are gone. */
 void session_rewind(infer_session *s, uint64_t length);
+/* When everything is computed but the last element's logits are gone (rolled back) or were not asked for: makes it pending again. */
+void session_want_last_logits(infer_session *s);
 infer_status session_fork(infer_session *s, infer_session **out, infer_error *err);
 uint64_t session_kv_bytes(const infer_session *s);
 infer_status session_sample(infer_session *s, infer_sample_result *out, infer_error *err);

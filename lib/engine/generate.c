@@ -1,22 +1,13 @@
 /* Generation as a pull: each call does one bounded piece of work. */
 #include "engine/engine.h"
 
-/* The next token is drawn from the last element's logits. When all is computed but they are gone (rolled back), or the step did not want
- * them, that element is computed again. */
-static void want_last_logits(infer_session *s)
-{
-    bool have = s->n_logits_rows && s->logits_pos[s->n_logits_rows - 1] + 1 == s->length;
-    if (s->computed == s->length && !have)
-        session_rewind(s, s->length - 1);
-}
-
 infer_status generate_begin(infer_session *s, const infer_generate_options *options, infer_error *err)
 {
     if (options->flags & ~(uint32_t)(INFER_IGNORE_EOS | INFER_SHOW_SPECIAL_TEXT))
         return err_at(err, INFER_ERROR_ARGUMENT, "flags", 5, ERR_NO_OFFSET, "unknown flags");
     if (s->length == 0)
         return err_set(err, INFER_ERROR_STATE, "the session is empty: append a prompt first");
-    want_last_logits(s);
+    session_want_last_logits(s);
     s->gen = (struct generation){.active = true, .options = *options};
     s->gen.detok.size = (uint32_t)sizeof s->gen.detok;
     s->gen.detok.flags = options->flags & INFER_SHOW_SPECIAL_TEXT ? INFER_SHOW_SPECIAL : 0;
@@ -96,7 +87,7 @@ infer_status generate_next(infer_session *s, infer_event *event, infer_cancel *c
         return err_set(err, INFER_ERROR_STATE, "no generation is in progress: begin one");
     if (g->finishing)
         return done_event(s, event, err);
-    want_last_logits(s); /* the host may have stepped since begin */
+    session_want_last_logits(s); /* the host may have stepped since begin */
     uint64_t pending = s->length - s->computed;
     if (pending) {
         infer_step_item it = {.size = (uint32_t)sizeof it, .session = s, .max_elements = ENGINE_BATCH_ROWS};

@@ -186,6 +186,13 @@ void session_rewind(infer_session *s, uint64_t length)
         kv_seq_truncate(&s->kv[g], s->model->engine->kv, s->computed);
 }
 
+void session_want_last_logits(infer_session *s)
+{
+    bool there = s->n_logits_rows && s->logits_pos[s->n_logits_rows - 1] + 1 == s->length;
+    if (s->computed == s->length && s->length && !there)
+        session_rewind(s, s->length - 1);
+}
+
 infer_status session_truncate(infer_session *s, uint64_t length, uint64_t *rerun, infer_error *err)
 {
     if (length > s->length)

@@ -219,9 +219,13 @@ infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *c
             item_failed(&o, &items[i], st, &e);
         return o.status;
     }
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; i < count; i++) {
+        infer_session *s = items[i].session;
+        if (items[i].logits == INFER_LOGITS_LAST)
+            session_want_last_logits(s);
         if (item_goal(&items[i])) /* a session with nothing to do keeps its logits */
-            items[i].session->n_logits_rows = 0;
+            s->n_logits_rows = 0;
+    }
     os_mutex_lock(&engine->step_lock);
     struct fpenv fp = fpenv_enter();
     step_all(engine, model->net, items, count, cancel, &o);

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """What `meson install` puts where, and that a stranger's program builds with it: test_install.py MESON BUILD CC [--sanitized]"""
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
+
+sys.path.insert(0, os.path.join(tap.source_dir(), "tests", "tools"))
+import gguf_edit  # noqa: E402
 
 MESON, BUILD, CC = sys.argv[1].split(";"), sys.argv[2], sys.argv[3].split(";")
 SANITIZED = "--sanitized" in sys.argv
@@ -38,7 +43,8 @@ def test_install():
 def test_tool_is_complete():
     cli = find("infer-cli")
     find("infer-cli.1")
-    env = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(find("libinfer.so.0")), XDG_CACHE_HOME=DEST)
+    env = dict(os.environ, XDG_CACHE_HOME=DEST)
+    env.pop("LD_LIBRARY_PATH", None)  # it finds the library beside itself
     result = subprocess.run([cli, "--temp", "0", "-n", "8", "Once upon a time"], env=env, capture_output=True, check=False)
     assert result.returncode == 0 and result.stdout.strip(), result
     assert b"bundled" in result.stderr, "the installed model was not used"
@@ -55,9 +61,61 @@ def compiled(source, *extra):
     return program, dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(library))
 
 
+def test_pkg_config_file():
+    with open(find("libinfer.pc"), encoding="utf-8") as pc:
+        text = pc.read()
+    assert text.count("pthread") <= 1, text
+
+
+HOST = """#include <infer/infer.h>
+#include <string.h>
+const char *model_open(void), *err_set(void);
+const char *model_open(void) { return "host"; }
+const char *err_set(void) { return "host"; }
+int main(int argc, char **argv)
+{
+    infer_error err;
+    infer_model *model = NULL;
+    INFER_INIT(&err);
+    infer_status st = argc > 1 ? infer_model_open_path(NULL, argv[1], &model, &err) : INFER_OK;
+    infer_model_release(model);
+    return st != INFER_OK || strcmp(model_open(), err_set());
+}
+"""
+
+
+def test_static_library_hides_internals():
+    if SANITIZED or not all(map(shutil.which, ("ld", "objcopy", "ar", "nm"))):
+        raise tap.Skip("installed as it is: sanitized, or no binutils")
+    library = find("libinfer.a")
+    names = re.findall(rb" [A-TV-Z] (\w+)$", run("nm", library), re.MULTILINE)
+    assert len(names) > 50 and all(name.startswith(b"infer_") for name in names), names
+    source, program = os.path.join(DEST, "host.c"), os.path.join(DEST, "host")
+    with open(source, "w", encoding="utf-8") as out:
+        out.write(HOST)
+    header = os.path.dirname(os.path.dirname(find("infer.h")))
+    run(*CC, source, "-o", program, "-I" + header, library, "-pthread")
+    run(program, MODEL)
+
+
 def test_simple_by_pkg_config():
     program, env = compiled("simple.c")
     assert len(run(program, MODEL, "Once upon a time", env=env)) > 40
+
+
+def test_simple_uses_the_template():
+    program, env = compiled("simple.c")
+    chat = os.path.join(DEST, "chat.gguf")
+    with open(MODEL, "rb") as source, open(chat, "wb") as out:
+        out.write(gguf_edit.edit(source.read(), {b"tokenizer.chat_template": b"{{ messages[0].content }} a time"}))
+    assert run(program, chat, "Once upon", env=env) == run(program, MODEL, "Once upon a time", env=env)
+
+
+def test_fork_by_pkg_config():
+    program, env = compiled("fork.c")
+    ways = (b"\n\n" + run(program, MODEL, "Once upon a time", env=env)).rstrip(b"\n").split(b"\n\n...")[1:]
+    assert len(ways) == 4 and len(set(ways)) == 3, ways
+    assert ways[3] == ways[0], "the rolled-back session differs"
 
 
 def test_stream_cancel_by_pkg_config():

@@ -82,6 +82,8 @@ static infer_status scenario(struct test_alloc *t, char text[256])
     if (st == INFER_OK)
         st = infer_session_set_sampling(s, &sampling, &error);
     if (st == INFER_OK)
+        st = infer_session_append_chat(s, &(infer_message){"user", 4, "More.", 5}, 1, NULL, &error);
+    if (st == INFER_OK)
         st = infer_session_fork(s, &f, &error);
     if (st == INFER_OK)
         st = infer_generate_begin(f, NULL, &error);
@@ -103,6 +105,48 @@ static infer_status scenario(struct test_alloc *t, char text[256])
     infer_engine_release(e);
     infer_session_release(s);
     return st;
+}
+
+/* Messages become what the template and the tokenizer make of them. */
+static void test_chat(void **state)
+{
+    (void)state;
+    infer_model *m;
+    infer_session *a, *b;
+    infer_session_info ia, ib;
+    infer_message talk[3] = {{"system", 6, "Be \"brief\".\n\x01", INFER_ZSTR}, {"user", INFER_ZSTR, "caf\xc3\xa9 \\", INFER_ZSTR},
+                             {"user", 4, NULL, 0}};
+    int32_t ids[2][256];
+    char text[2048];
+    uint64_t n;
+    static const char json[] = "{\"messages\":[{\"role\":\"system\",\"content\":\"Be \\\"brief\\\".\\n\\u0001\"},"
+                               "{\"role\":\"user\",\"content\":\"caf\xc3\xa9 \\\\\"},{\"role\":\"user\",\"content\":\"\"}],"
+                               "\"add_generation_prompt\":true}";
+    INFER_INIT(&error);
+    ok(infer_model_open_path(NULL, TINY, &m, &error));
+    ok(infer_session_create(m, NULL, &a, &error));
+    ok(infer_session_create(m, NULL, &b, &error));
+    ok(infer_session_append_chat(a, talk, 3, NULL, &error));
+    ok(infer_template_render(infer_model_template(m), json, sizeof json - 1, NULL, text, sizeof text, &n, &error));
+    ok(infer_session_append_text(b, text, n, INFER_ADD_SPECIAL | INFER_PARSE_SPECIAL, &error));
+    INFER_INIT(&ia);
+    INFER_INIT(&ib);
+    ok(infer_session_get_info(a, &ia, &error));
+    ok(infer_session_get_info(b, &ib, &error));
+    assert_int_equal(ia.length, ib.length);
+    assert_in_range(ia.length, 20, 256);
+    ok(infer_session_tokens(a, 0, ia.length, ids[0], &error));
+    ok(infer_session_tokens(b, 0, ib.length, ids[1], &error));
+    assert_memory_equal(ids[0], ids[1], ia.length * sizeof ids[0][0]);
+    talk[1].content = "\xff";
+    assert_int_equal(infer_session_append_chat(a, talk, 3, NULL, &error), INFER_ERROR_ENCODING);
+    assert_int_equal(infer_session_append_chat(a, NULL, 1, NULL, &error), INFER_ERROR_ARGUMENT);
+    assert_int_equal(infer_session_append_chat(NULL, talk, 1, NULL, &error), INFER_ERROR_ARGUMENT);
+    ok(infer_session_get_info(a, &ib, &error));
+    assert_int_equal(ia.length, ib.length); /* nothing was appended */
+    infer_session_release(a);
+    infer_session_release(b);
+    infer_model_release(m);
 }
 
 /* Every allocation of the scenario fails once: always an error, never a leak. */
@@ -375,7 +419,8 @@ static void test_recording_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_allocation_fails), cmocka_unit_test(test_no_allocation_per_token),
+        cmocka_unit_test(test_chat),                   cmocka_unit_test(test_every_allocation_fails),
+        cmocka_unit_test(test_no_allocation_per_token),
         cmocka_unit_test(test_floating_point_guard),   cmocka_unit_test(test_closed_streams),
         cmocka_unit_test(test_many_threads),           cmocka_unit_test(test_recording_device),
     };

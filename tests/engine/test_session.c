@@ -149,6 +149,13 @@ static void test_logits_choices(void **state)
     assert_int_equal(done, 0);
     ok(infer_session_logits(s, 0, &row, &pos, &error));
     assert_memory_equal(&kept, &row[3], sizeof kept);
+    ok(infer_session_truncate(s, 21, NULL, &error)); /* rolled back to where it is: a step gives the logits again */
+    assert_int_equal(infer_session_logits(s, 0, &row, &pos, NULL), INFER_ERROR_STATE);
+    ok(step_one(s, INFER_LOGITS_LAST, 0, NULL, &done));
+    assert_int_equal(done, 1);
+    ok(infer_session_logits(s, 0, &row, &pos, &error));
+    assert_int_equal(pos, 20);
+    assert_memory_equal(&kept, &row[3], sizeof kept);
     infer_session_release(s);
 }
 

@@ -87,7 +87,8 @@ def test_usage_errors():
                        (["--temp"], b"needs a value"), (["--temp", "hot"], b"not a number"), (["--temp", "nan"], b"not a number"),
                        (["--temp", "inf"], b"not a number"), (["--temp=-1"], b"out of range"), (["--top-p", "1.5"], b"out of range"),
                        (["--min-p=-0.1"], b"out of range"), (["-n", "-1"], b"whole number"), (["-n", "1.5"], b"whole number"),
-                       (["-n", "99999999999999999999999"], b"whole number"), (["--top-k", "4294967296"], b"too large"),
+                       (["-n", "99999999999999999999999"], b"too large"), (["--seed", "18446744073709551616"], b"at most 18446744073709551615"),
+                       ([""], b"empty prompt"), (["--top-k", "4294967296"], b"too large"),
                        (["--threads", "257"], b"too large"), (["--seed", "x"], b"whole number"), (["--cpu", "z80"], b"CPU variant"),
                        (["--kv", "f8"], b"f16, bf16 or f32"), (["--numerics", "fuzzy"], b"exact or precise"),
                        (["--raw=1"], b"takes no value"), (["--template-arg", "x"], b"KEY=JSON"), (["--template-arg", "=1"], b"KEY=JSON"),
@@ -217,6 +218,30 @@ def test_context_limit():
     assert got[-1]["finish_reason"] == "context", got[-1]
 
 
+def test_empty_prompt():
+    expect(cli(stdin=b"\n"), 1, b"empty prompt")
+    assert answer("--raw", "-n", "4", "").strip(), "a text may begin from nothing"
+    assert answer("--raw", "-n", "4").strip()
+    assert answer("-n", "0", "--temp", "0", "Once") == answer("--temp", "0", "Once")  # 0: the default
+    assert answer("-n", "1", "--seed", "18446744073709551615", "x").strip()
+
+
+def test_json_errors():
+    """Every failure after --json is an event too, whatever came of the model."""
+    absent = os.path.join(SCRATCH, "absent.gguf")
+    for args, code, status, said in [(["-m", absent, "x"], 2, "NOT_FOUND", "absent.gguf"), (["-m", absent, "--info"], 2, "NOT_FOUND", ""),
+                                     (["-m", SCRATCH, "--tokenize", "x"], 2, "", ""), (["--temp", "hot"], 1, "ARGUMENT", "not a number"),
+                                     (["--nope"], 1, "ARGUMENT", "--nope"), (["a", "b"], 1, "ARGUMENT", "quotes"),
+                                     (["--cpu", "neon" if os.uname().machine.startswith("x86") else "avx2", "x"], 1, "UNSUPPORTED", ""),
+                                     (["--ctx", "16", "once upon a time " * 40], 4, "CONTEXT_FULL", "tokens"), ([""], 1, "ARGUMENT", "empty")]:
+        result = cli("--json", *args, model="-m" not in args)
+        lines = expect(result, code).decode().splitlines()
+        event = json.loads(lines[0])
+        assert len(lines) == 1 and event["event"] == "error", lines
+        assert event["status"].startswith("INFER_ERROR_" + status) and said in event["message"], event
+        assert "infer-cli: " + event["message"] + "\n" in result.stderr.decode(), result.stderr
+
+
 # ---- Templates ----
 
 def test_template_is_applied():
@@ -264,7 +289,9 @@ def test_broken_pipe():
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as out:
-        expect(cli("-n", "4", "x", stdout=out), 3, b"Broken pipe")
+        result = cli("-n", "4", "--raw", "x", stdout=out)
+    expect(result, 3)
+    assert result.stderr == b"", result.stderr  # as in `infer-cli ... | head -1`: nobody is to be told
 
 
 # ---- Signals ----

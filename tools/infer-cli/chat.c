@@ -75,7 +75,7 @@ static int turn(struct chat *ch, const char *question, size_t len)
     int32_t *ids = NULL;
     uint64_t count = 0;
     if (!remember(ch, "user", question, len)) {
-        note("out of memory");
+        complain(INFER_ERROR_NO_MEMORY, "out of memory");
         return EXIT_LIMIT;
     }
     text_free(&ch->last.text);
@@ -94,7 +94,7 @@ static int turn(struct chat *ch, const char *question, size_t len)
         return ch->terminal ? EXIT_OK : code;
     }
     if (!remember(ch, "assistant", ch->last.text.data ? ch->last.text.data : "", ch->last.text.len)) {
-        note("out of memory");
+        complain(INFER_ERROR_NO_MEMORY, "out of memory");
         return EXIT_LIMIT;
     }
     if (ch->last.finish == INFER_FINISH_CONTEXT)
@@ -284,7 +284,7 @@ int run_chat(struct cli *c)
     bool failed = false;
     int code = EXIT_OK;
     if (!start_over(&ch)) {
-        note("out of memory");
+        complain(INFER_ERROR_NO_MEMORY, "out of memory");
         return EXIT_LIMIT;
     }
     chat_note(&ch, "/help lists commands, /exit leaves");
@@ -295,7 +295,7 @@ int run_chat(struct cli *c)
             code = turn(&ch, question.data, question.len);
     }
     if (failed) {
-        note("cannot read standard input");
+        complain(INFER_ERROR_IO, "cannot read standard input");
         code = EXIT_GENERATION;
     }
     text_free(&question);

@@ -42,7 +42,7 @@ void conversation_free(struct conversation *v)
 
 static int no_memory(void)
 {
-    note("out of memory");
+    complain(INFER_ERROR_NO_MEMORY, "out of memory");
     return EXIT_LIMIT;
 }
 
@@ -210,7 +210,7 @@ int check_template_args(const struct options *o)
     for (uint32_t i = 0; i < o->n_template_args && code == EXIT_OK; i++) {
         const char *value = strchr(o->template_args[i], '=') + 1;
         if (!one_value(empty, value, &err)) {
-            note("--template-arg: %s is not JSON (text needs quotes: 'KEY=\"text\"')", value);
+            complain(INFER_ERROR_ARGUMENT, "--template-arg: %s is not JSON (text needs quotes: 'KEY=\"text\"')", value);
             code = EXIT_USAGE;
         }
     }

@@ -107,17 +107,14 @@ static void take_event(const struct cli *c, const infer_event *ev, bool quiet, s
         json_token(ev);
 }
 
-static int failed(const struct cli *c, const infer_error *err)
+static int failed(const infer_session *session, uint64_t count, const infer_error *err)
 {
-    if (c->opt.json) {
-        struct text t = {0};
-        text_putf(&t, "{\"event\":\"error\",\"status\":\"%s\",\"message\":", infer_status_name(err->code));
-        text_put_json(&t, err->text, strlen(err->text));
-        text_puts(&t, "}\n");
-        out_text(&t);
-        text_free(&t);
-    }
-    note_error(NULL, err);
+    infer_session_info info;
+    INFER_INIT(&info);
+    if (err->code == INFER_ERROR_CONTEXT_FULL && infer_session_get_info(session, &info, NULL) == INFER_OK)
+        complain(err->code, "the prompt has %llu tokens, the context room for %u", (unsigned long long)count, info.n_ctx);
+    else
+        note_error(NULL, err);
     return exit_code(err->code, true);
 }
 
@@ -167,9 +164,9 @@ int generate(struct cli *c, infer_session *session, const int32_t *ids, uint64_t
     if (st == INFER_OK)
         st = pull(c, session, quiet, a, &err);
     if (st != INFER_OK)
-        return failed(c, &err);
+        return failed(session, count, &err);
     if (a->text.failed) {
-        note("out of memory");
+        complain(INFER_ERROR_NO_MEMORY, "out of memory");
         return EXIT_LIMIT;
     }
     return out_failed() ? EXIT_GENERATION : EXIT_OK;
@@ -183,11 +180,11 @@ void show_stats(const struct cli *c, const struct answer *a)
     INFER_INIT(&s);
     (void)infer_engine_get_info(c->engine, &e, NULL);
     (void)infer_session_get_info(c->session, &s, NULL);
-    remark("prompt   %8llu tokens, %llu computed in %.2f s: %.1f tokens/s", (unsigned long long)a->prompt_tokens,
+    remark("prompt   %llu tokens, %llu computed in %.2f s: %.1f tokens/s", (unsigned long long)a->prompt_tokens,
            (unsigned long long)a->computed_tokens, a->prompt_s, rate(a->computed_tokens, a->prompt_s));
-    remark("answer   %8llu tokens in %.2f s: %.1f tokens/s; ended by %s", (unsigned long long)a->completion_tokens,
+    remark("answer   %llu tokens in %.2f s: %.1f tokens/s; ended by %s", (unsigned long long)a->completion_tokens,
            a->gen_s, gen_rate(a), finish_name(a));
-    remark("context  %8llu of %u tokens, %.1f MiB of state", (unsigned long long)s.length, s.n_ctx,
+    remark("context  %llu of %u tokens, %.1f MiB of state", (unsigned long long)s.length, s.n_ctx,
            (double)s.kv_bytes / 1048576);
     remark("machine  cpu %s, %u threads; the model opened in %.2f s", infer_cpu_name(e.cpu), e.threads, c->load_s);
 }

@@ -104,7 +104,7 @@ static int read_stdin(struct text *t)
 {
     char part[16384];
     if (isatty(STDIN_FILENO)) {
-        note("no prompt: give one, pipe one in, or use --chat; infer-cli --help tells more");
+        complain(INFER_ERROR_ARGUMENT, "no prompt: give one, pipe one in, or use --chat; infer-cli --help tells more");
         return EXIT_USAGE;
     }
     for (;;) {
@@ -112,14 +112,14 @@ static int read_stdin(struct text *t)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
-            note("no prompt: cannot read standard input: %s", strerror(errno));
+            complain(INFER_ERROR_IO, "no prompt: cannot read standard input: %s", strerror(errno));
             return EXIT_USAGE;
         }
         if (n == 0)
             break;
         text_put(t, part, (size_t)n);
         if (t->failed || t->len > INFER_MAX_TEXT) {
-            note("the prompt is too long");
+            complain(INFER_ERROR_LIMIT, "the prompt is too long");
             return EXIT_LIMIT;
         }
     }
@@ -130,12 +130,18 @@ static int read_stdin(struct text *t)
 
 static int get_prompt(const struct options *o, struct text *t)
 {
-    if (!o->prompt)
-        return read_stdin(t);
-    text_puts(t, o->prompt);
-    if (t->failed)
-        note("out of memory");
-    return t->failed ? EXIT_LIMIT : EXIT_OK;
+    if (o->prompt)
+        text_puts(t, o->prompt);
+    int code = o->prompt ? EXIT_OK : read_stdin(t);
+    if (code == EXIT_OK && t->failed) {
+        complain(INFER_ERROR_NO_MEMORY, "out of memory");
+        code = EXIT_LIMIT;
+    }
+    if (code == EXIT_OK && t->len == 0 && !o->raw && !o->tokenize) {
+        complain(INFER_ERROR_ARGUMENT, "empty prompt");
+        code = EXIT_USAGE;
+    }
+    return code;
 }
 
 /* ---- One question ---- */
@@ -151,7 +157,7 @@ static int encode_prompt(const struct cli *c, const struct text *prompt, int32_t
         conversation_add(&v, "user", text, prompt->len))
         code = conversation_encode(c, &v, ids, count);
     else
-        note("out of memory");
+        complain(INFER_ERROR_NO_MEMORY, "out of memory");
     conversation_free(&v);
     return code;
 }
@@ -210,7 +216,7 @@ int main(int argc, char **argv)
     struct cli c = {0};
     fill_descriptors();
     if (!install_signals()) {
-        note("out of memory");
+        complain(INFER_ERROR_NO_MEMORY, "out of memory");
         return EXIT_LIMIT;
     }
     int code = options_parse(&c.opt, argc, argv);

@@ -64,14 +64,14 @@ int cli_model_find(struct cli *c)
     } else if (!cached_model(&path)) {
         c->bundled = bundled_model(&path);
         if (!c->bundled) {
-            note("no model: give one with -m FILE, or fetch the default one with scripts/quickstart");
+            complain(INFER_ERROR_NOT_FOUND, "no model: give one with -m FILE, or fetch the default one with scripts/quickstart");
             text_free(&path);
             return EXIT_MODEL;
         }
         note("no model in the cache; using the small bundled one, which only continues text in the manner of old books");
     }
     if (path.failed) {
-        note("out of memory");
+        complain(INFER_ERROR_NO_MEMORY, "out of memory");
         text_free(&path);
         return EXIT_LIMIT;
     }
@@ -131,7 +131,7 @@ static int need_tokenizer(struct cli *c)
     if (c->tokenizer)
         return infer_tokenizer_get_info(c->tokenizer, &c->tok, NULL) == INFER_OK ? EXIT_OK : EXIT_MODEL;
     (void)infer_model_get_info(c->model, &info, NULL);
-    note("%s: its tokenizer cannot be used: %s", c->model_path, info.tokenizer_problem);
+    complain(INFER_ERROR_UNSUPPORTED, "%s: its tokenizer cannot be used: %s", c->model_path, info.tokenizer_problem);
     return EXIT_MODEL;
 }
 

@@ -14,7 +14,7 @@ struct option {
     char letter; /* 0: none */
     enum kind kind;
     size_t offset;
-    double lo, hi; /* of numbers */
+    double lo, hi; /* of numbers; COUNT64 takes all */
     const char *value; /* how --help names it */
     const char *help;  /* lines */
 };
@@ -48,8 +48,8 @@ static const struct option prompt_options[] = {
 };
 
 static const struct option answer_options[] = {
-    {"max-tokens", 'n', COUNT64, AT(max_tokens), 0, 1e15, "N",
-     "stop after N tokens (default: at the end of the answer;\n256 when there is no chat template)"},
+    {"max-tokens", 'n', COUNT64, AT(max_tokens), 0, 0, "N",
+     "stop after N tokens (default, and 0: at the end of the\nanswer; after 256 when there is no chat template)"},
     {"temp", 0, REAL, AT(sampling.temperature), 0, 1000, "X", "temperature; 0 always takes the likeliest token (default 0.7)"},
     {"top-k", 0, COUNT32, AT(sampling.top_k), 0, U32_MAX, "N", "choose among the N likeliest tokens; 0: all (default 40)"},
     {"top-p", 0, REAL, AT(sampling.top_p), 0, 1, "X", "... among the likeliest that make up X (default 0.95)"},
@@ -58,7 +58,7 @@ static const struct option answer_options[] = {
     {"repetition-penalty", 0, REAL, AT(sampling.repetition_penalty), 0, 1000, "X", "make used tokens less likely (default: off)"},
     {"presence-penalty", 0, REAL, AT(sampling.presence_penalty), -1000, 1000, "X", "subtract X from used tokens' logits (default 0)"},
     {"frequency-penalty", 0, REAL, AT(sampling.frequency_penalty), -1000, 1000, "X", "... X for every use (default 0)"},
-    {"seed", 's', COUNT64, AT(sampling.seed), 0, 18446744073709549568.0, "N",
+    {"seed", 's', COUNT64, AT(sampling.seed), 0, 0, "N",
      "another seed, another answer (default 0: the same\ncommand gives the same answer)"},
     {"ignore-eos", 0, FLAG, AT(ignore_eos), 0, 0, NULL, "go on after the end of the answer"},
 };
@@ -96,7 +96,7 @@ static const struct option *find(const char *name, size_t len, char letter)
 
 static int bad_value(const struct option *o, const char *value, const char *want)
 {
-    note("--%s: \"%s\" is not %s", o->name, value, want);
+    complain(INFER_ERROR_ARGUMENT, "--%s: \"%s\" is not %s", o->name, value, want);
     return EXIT_USAGE;
 }
 
@@ -104,11 +104,11 @@ static int set_count(const struct option *o, void *field, const char *value)
 {
     char *end;
     errno = 0;
-    unsigned long long v = strtoull(value, &end, 10);
-    if (value[0] < '0' || value[0] > '9' || *end || errno)
+    unsigned long long v = strtoull(value, &end, 10), most = o->kind == COUNT32 ? (unsigned long long)o->hi : UINT64_MAX;
+    if (value[0] < '0' || value[0] > '9' || *end)
         return bad_value(o, value, "a whole number");
-    if (o->kind == COUNT32 && (double)v > o->hi) {
-        note("--%s: %s is too large (at most %.0f)", o->name, value, o->hi);
+    if (errno || v > most) {
+        complain(INFER_ERROR_ARGUMENT, "--%s: %s is too large (at most %llu)", o->name, value, most);
         return EXIT_USAGE;
     }
     if (o->kind == COUNT32)
@@ -125,7 +125,7 @@ static int set_real(const struct option *o, float *field, const char *value)
     if (!value[0] || *end || !isfinite(v))
         return bad_value(o, value, "a number");
     if (v < o->lo || v > o->hi) {
-        note("--%s: %s is out of range (%g to %g)", o->name, value, o->lo, o->hi);
+        complain(INFER_ERROR_ARGUMENT, "--%s: %s is out of range (%g to %g)", o->name, value, o->lo, o->hi);
         return EXIT_USAGE;
     }
     *field = (float)v;
@@ -163,7 +163,7 @@ static int add_pair(const struct option *o, struct options *opt, const char *val
     if (!eq || eq == value || !eq[1])
         return bad_value(o, value, "of the form KEY=JSON");
     if (opt->n_template_args == CLI_MAX_TEMPLATE_ARGS) {
-        note("--%s: too many of them (at most %d)", o->name, CLI_MAX_TEMPLATE_ARGS);
+        complain(INFER_ERROR_ARGUMENT, "--%s: too many of them (at most %d)", o->name, CLI_MAX_TEMPLATE_ARGS);
         return EXIT_USAGE;
     }
     opt->template_args[opt->n_template_args++] = value;
@@ -205,16 +205,16 @@ static int parse_option(struct options *opt, const char *arg, const char *next, 
             value = arg + 2;
     }
     if (!o) {
-        note("unknown option %s; infer-cli --help lists them", arg);
+        complain(INFER_ERROR_ARGUMENT, "unknown option %s; infer-cli --help lists them", arg);
         return EXIT_USAGE;
     }
     if (o->kind == FLAG && value) {
-        note("--%s takes no value", o->name);
+        complain(INFER_ERROR_ARGUMENT, "--%s takes no value", o->name);
         return EXIT_USAGE;
     }
     if (o->kind != FLAG && !value) {
         if (!next) {
-            note("--%s needs a value", o->name);
+            complain(INFER_ERROR_ARGUMENT, "--%s needs a value", o->name);
             return EXIT_USAGE;
         }
         value = next;
@@ -228,19 +228,19 @@ static int check_together(const struct options *o)
     if (o->help || o->version)
         return EXIT_OK;
     if (o->chat && o->prompt) {
-        note("--chat reads from the keyboard: leave the prompt out");
+        complain(INFER_ERROR_ARGUMENT, "--chat reads from the keyboard: leave the prompt out");
         return EXIT_USAGE;
     }
     if (o->chat + o->tokenize + o->info > 1) {
-        note("--chat, --tokenize and --info exclude each other");
+        complain(INFER_ERROR_ARGUMENT, "--chat, --tokenize and --info exclude each other");
         return EXIT_USAGE;
     }
     if (o->info && o->prompt) {
-        note("--info takes no prompt");
+        complain(INFER_ERROR_ARGUMENT, "--info takes no prompt");
         return EXIT_USAGE;
     }
     if (o->raw && (o->system || o->n_template_args)) {
-        note("--raw leaves the chat template out, so --system and --template-arg have no effect");
+        complain(INFER_ERROR_ARGUMENT, "--raw leaves the chat template out, so --system and --template-arg have no effect");
         return EXIT_USAGE;
     }
     return EXIT_OK;
@@ -259,11 +259,12 @@ int options_parse(struct options *o, int argc, char **argv)
         } else if (!only_prompt && argv[i][0] == '-' && argv[i][1]) {
             code = parse_option(o, argv[i], i + 1 < argc ? argv[i + 1] : NULL, &used);
         } else if (o->prompt) {
-            note("more than one prompt; put it in quotes");
+            complain(INFER_ERROR_ARGUMENT, "more than one prompt; put it in quotes");
             code = EXIT_USAGE;
         } else {
             o->prompt = argv[i];
         }
+        output_json(o->json); /* from here on errors are events too */
         if (code != EXIT_OK)
             return code;
         i += used;

@@ -8,6 +8,7 @@
 
 static bool failed;
 static bool progress_shown;
+static bool json;
 
 bool out_write(const char *bytes, size_t n)
 {
@@ -17,7 +18,8 @@ bool out_write(const char *bytes, size_t n)
             continue;
         if (w <= 0) {
             failed = true;
-            note("cannot write to standard output: %s", strerror(errno));
+            if (errno != EPIPE)
+                note("cannot write to standard output: %s", strerror(errno));
             break;
         }
         bytes += w;
@@ -83,6 +85,33 @@ void note(const char *fmt, ...)
     va_end(ap);
 }
 
+static void json_error(infer_status status, const char *message)
+{
+    struct text t = {0};
+    text_putf(&t, "{\"event\":\"error\",\"status\":\"%s\",\"message\":", infer_status_name(status));
+    text_put_json(&t, message, strlen(message));
+    text_puts(&t, "}\n");
+    out_text(&t);
+    text_free(&t);
+}
+
+void output_json(bool on)
+{
+    json = on;
+}
+
+void complain(infer_status status, const char *fmt, ...)
+{
+    char message[1400];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(message, sizeof message, fmt, ap);
+    va_end(ap);
+    if (json)
+        json_error(status, message);
+    note("%s", message);
+}
+
 void remark(const char *fmt, ...)
 {
     va_list ap;
@@ -104,9 +133,9 @@ void note_error(const char *before, const infer_error *err)
         (void)snprintf(place + at, sizeof place - at, "%s: ", err->name);
     const char *text = err->text[0] ? err->text : infer_status_message(err->code);
     if (err->offset != UINT64_MAX && err->offset != 0)
-        note("%s%s (at byte %llu)", place, text, (unsigned long long)err->offset);
+        complain(err->code, "%s%s (at byte %llu)", place, text, (unsigned long long)err->offset);
     else
-        note("%s%s", place, text);
+        complain(err->code, "%s%s", place, text);
 }
 
 void progress_show(const char *what, uint64_t done, uint64_t total)
