@@ -1,6 +1,5 @@
 /* Matrix products of the CPU device. The tasks of a call are tiles of weight rows of all its products together, by chunks of columns (rows of
  * activations) that fit the second-level cache; the chunk is the outer loop. */
-#include "base/checked.h"
 #include "kernels/cpu_device_impl.h"
 #include "kernels/dequant.h"
 
@@ -52,7 +51,9 @@ static void run_quantised(const struct call *c, const struct span *s, uint32_t w
         .n_in = w->n_in,
         .row0 = s->row0,
         .row1 = s->row1,
-        .x = c->columns + s->col0 * mm_column_bytes(w->n_in),
+        .x = c->columns,
+        .x_cols = c->n_row,
+        .col0 = s->col0,
         .n_col = s->n_col,
         .y = s->y,
         .y_stride = s->op->dst_stride,
@@ -140,7 +141,7 @@ static void quantise_task(void *arg, uint32_t worker, uint64_t row)
 {
     (void)worker;
     const struct call *c = arg;
-    mm_quantise(&c->d->k.mm, c->src + row * c->src_stride, c->n_in, c->columns + row * mm_column_bytes(c->n_in));
+    mm_quantise(&c->d->k.mm, c->src + row * c->src_stride, c->n_in, c->columns, (uint32_t)row, c->n_row);
 }
 
 /* Quantised columns or room for decoded rows, as the products need. */
@@ -159,12 +160,7 @@ static bool prepare(struct call *c)
         return true;
     if (c->d->numerics == INFER_NUMERICS_PRECISE)
         return cpu_workers_need(c->d, (uint64_t)precise_rows(c->n_in) * c->n_in * sizeof(float));
-    uint64_t bytes;
-    if (!checked_mul(c->n_row, mm_column_bytes(c->n_in), &bytes)) {
-        cpu_fail(c->d, INFER_ERROR_NO_MEMORY);
-        return false;
-    }
-    c->columns = cpu_scratch_get(c->d, &c->d->columns, bytes);
+    c->columns = cpu_scratch_get(c->d, &c->d->columns, mm_columns_bytes(c->n_in, c->n_row));
     if (!c->columns)
         return false;
     cpu_run(c->d, c->n_row, (uint64_t)c->n_row * c->n_in * 2, quantise_task, c);
@@ -187,9 +183,8 @@ static void choose_tiles(struct call *c)
         c->chunk = 1;
         c->tile = clamp_tile(rows / (threads * 8), MIN_TILE_BYTES / (c->ops[0].w.row_bytes + 1), 512);
     } else {
-        uint64_t column = c->columns ? mm_column_bytes(c->n_in) : (uint64_t)c->n_in * sizeof(float);
-        uint64_t fit = CHUNK_BYTES / column;
-        c->chunk = fit < 32 ? 32 : fit > c->n_row ? c->n_row : (uint32_t)fit;
+        uint64_t fit = CHUNK_BYTES / ((uint64_t)c->n_in * sizeof(float));
+        c->chunk = c->columns || fit > c->n_row ? c->n_row : fit < 32 ? 32 : (uint32_t)fit;
         c->tile = clamp_tile(rows / (threads * 8), 16, 64);
     }
     c->n_tiles = 0;

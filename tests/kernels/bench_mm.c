@@ -190,15 +190,15 @@ static void bench(const struct options *o, const struct mm_data_type *t, int32_t
     float *x = big(sizeof *x * n_in * n_col), *y = big(sizeof *y * rows * n_col);
     uint64_t seed = 11;
     mm_data_inputs(x, (size_t)n_in * n_col, INPUTS_USUAL, &seed);
-    uint8_t *q = big(mm_column_bytes(n_in) * n_col);
+    uint8_t *q = big(mm_columns_bytes(n_in, n_col));
     for (uint32_t c = 0; c < n_col; c++)
-        mm_quantise(&j.k, x + (size_t)c * n_in, n_in, q + c * mm_column_bytes(n_in));
+        mm_quantise(&j.k, x + (size_t)c * n_in, n_in, q, c, n_col);
     for (uint32_t i = 0; i < threads; i++)
         j.scratch[i] = big(MM_SCRATCH_BYTES);
     j.n_out = (uint32_t)rows;
     j.bytes = w;
     j.n_bytes = rows * row_bytes;
-    j.a = (struct mm_args){.type = t->type, .w = w, .row_bytes = row_bytes, .n_in = n_in, .x = q, .n_col = n_col,
+    j.a = (struct mm_args){.type = t->type, .w = w, .row_bytes = row_bytes, .n_in = n_in, .x = q, .x_cols = n_col, .n_col = n_col,
                            .y = y, .y_stride = rows};
     double macs = (double)rows * n_in * n_col, ts[64], limit[64];
     (void)run(&j, rows_work);
