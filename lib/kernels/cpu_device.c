@@ -64,7 +64,9 @@ bool cpu_workers_need(struct cpu_device *d, uint64_t bytes)
 void cpu_run(struct cpu_device *d, uint64_t n_tasks, uint64_t work, pool_fn fn, void *arg)
 {
     if (work >= MIN_WORK) {
-        pool_run(d->pool, n_tasks, fn, arg);
+        infer_status s = pool_run(d->pool, n_tasks, fn, arg);
+        if (s != INFER_OK)
+            cpu_fail(d, s);
         return;
     }
     struct fpenv guard = fpenv_enter();
@@ -358,6 +360,8 @@ static infer_status op_sync(struct device *dev, infer_error *err)
     d->failed = INFER_OK;
     if (s == INFER_ERROR_NO_MEMORY)
         return err_no_memory(err);
+    if (s == INFER_ERROR_HOST)
+        return err_set(err, s, "the executor failed, or did not run each task once");
     return s ? err_set(err, s, "an operation that the CPU device does not support") : INFER_OK;
 }
 
@@ -410,7 +414,8 @@ infer_status cpu_device_create(const struct alloc *alloc, const struct cpu_devic
     d->numerics = options->numerics;
     infer_status s = kernels_init(&d->k, options->cpu, err);
     if (!s)
-        s = pool_create(alloc, options->threads, &d->pool, err);
+        s = options->executor ? pool_create_on_host(alloc, options->executor, &d->pool, err)
+                              : pool_create(alloc, options->threads, &d->pool, err);
     if (!s && !cpu_workers_need(d, MM_SCRATCH_BYTES))
         s = err_no_memory(err);
     if (s) {

@@ -153,6 +153,7 @@ struct cpu_device_options {
     int32_t cpu;      /* INFER_CPU_* */
     int32_t numerics; /* INFER_NUMERICS_* */
     uint32_t threads; /* at least 1 */
+    const infer_executor *executor; /* NULL: own threads; else used instead of them, copied */
 };
 
 struct alloc;
