@@ -18,7 +18,7 @@ struct variant {
 };
 
 static const struct variant variants[] = {
-#define VARIANT(name, level) {#name, level, {attn_block_##name, attn_merge_##name, attn_finish_##name}},
+#define VARIANT(name, level) {#name, level, {attn_block_##name, attn_widen_##name, attn_round8_##name, attn_merge_##name, attn_finish_##name}},
     ATTN_VARIANTS(VARIANT)
 #undef VARIANT
 };
