@@ -80,9 +80,9 @@ struct attn_block_args {
 /* Takes one block into the states of the queries. */
 typedef void (*attn_block_fn)(const struct attn_block_args *a);
 
-/* Merges a closed part into the closed parts before it; a part without a visible position changes nothing, and the first that has one
- * is copied. */
-typedef void (*attn_merge_fn)(float *into, const float *part, uint32_t head_dim);
+/* Merges a closed part into the closed parts before it, for n queries whose states follow each other; a part without a visible position changes
+ * nothing, and the first that has one is copied. */
+typedef void (*attn_merge_fn)(float *into, const float *parts, uint32_t head_dim, uint32_t n);
 /* The result, after the last merge. */
 typedef void (*attn_finish_fn)(float *dst, const float *state, uint32_t head_dim);
 
@@ -133,7 +133,7 @@ static inline bool attn_is_empty(const float *state)
     void attn_block_##name(const struct attn_block_args *a);                                                           \
     void attn_widen_##name(float *k, float *v, const struct attn_block_args *a);                                       \
     void attn_round8_##name(int8_t *codes, uint16_t *scales, const float *x, uint32_t n);                              \
-    void attn_merge_##name(float *into, const float *part, uint32_t head_dim);                                         \
+    void attn_merge_##name(float *into, const float *parts, uint32_t head_dim, uint32_t n);                            \
     void attn_finish_##name(float *dst, const float *state, uint32_t head_dim);
 ATTN_VARIANTS(ATTN_PROTOTYPE)
 #undef ATTN_PROTOTYPE

@@ -39,6 +39,7 @@ struct product {
     const void *b;               /* [n_k][n] */
     const float *scales;         /* int8: of the groups, [group][64] */
     uint32_t n_k, n;
+    bool fresh;                    /* C begins at +0 */
     const char *ahead, *ahead_end; /* fetched meanwhile, */
     uint32_t ahead_step;           /* so much per k: a multiple of 64 */
 };
@@ -87,34 +88,56 @@ FORCE_INLINE VF load_b(int type, const struct product *p, uint32_t k, uint32_t c
     return x;
 }
 
+typedef VF strip_sums[TILE][4];
+
+FORCE_INLINE void strip_step(int rows, int wide, int type, int half, const struct product *p, uint32_t k, uint32_t col, strip_sums acc)
+{
+    VF b[4];
+    UNROLL
+    for (int v = 0; v < wide; v++)
+        b[v] = load_b(type, p, k, col + (uint32_t)v * LANES, half);
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        VF a = V_SET1(p->a[r][k]);
+        UNROLL
+        for (int v = 0; v < wide; v++)
+            acc[r][v] = V_FMA(a, b[v], acc[r][v]);
+    }
+}
+
+/* The next of what is to be fetched. */
+FORCE_INLINE const char *fetch_step(const struct product *p, const char *ahead)
+{
+    if (ahead < p->ahead_end) {
+        for (uint32_t i = 0; i < p->ahead_step; i += 64)
+            FETCH(ahead + i);
+        ahead += p->ahead_step;
+    }
+    return ahead;
+}
+
 /* Columns [col, col + wide * LANES), or the last 8 when half. */
 FORCE_INLINE void strip(int rows, int wide, int type, int half, struct product *p, uint32_t col)
 {
-    VF acc[TILE][4];
+    strip_sums acc;
     UNROLL
     for (int r = 0; r < rows; r++) {
         UNROLL
         for (int v = 0; v < wide; v++)
-            acc[r][v] = V_LOAD(p->c[r] + col + v * LANES);
+            acc[r][v] = p->fresh ? V_SET1(0.0f) : V_LOAD(p->c[r] + col + v * LANES);
     }
-    const char *ahead = p->ahead, *ahead_end = p->ahead_end;
-    for (uint32_t k = 0; k < p->n_k; k++) {
-        if (ahead < ahead_end) {
-            for (uint32_t i = 0; i < p->ahead_step; i += 64)
-                FETCH(ahead + i);
-            ahead += p->ahead_step;
-        }
-        VF b[4];
-        UNROLL
-        for (int v = 0; v < wide; v++)
-            b[v] = load_b(type, p, k, col + (uint32_t)v * LANES, half);
-        UNROLL
-        for (int r = 0; r < rows; r++) {
-            VF a = V_SET1(p->a[r][k]);
+    const char *ahead = p->ahead;
+    uint32_t k = 0;
+    if (rows == TILE && type == KV_F32 && wide > 1) /* prefill: branches count */
+        for (; k + 4 <= p->n_k; k += 4) {
+            ahead = fetch_step(p, ahead);
             UNROLL
-            for (int v = 0; v < wide; v++)
-                acc[r][v] = V_FMA(a, b[v], acc[r][v]);
+            for (uint32_t i = 0; i < 4; i++)
+                strip_step(rows, wide, type, half, p, k + i, col, acc);
         }
+    for (; k < p->n_k; k++) {
+        ahead = fetch_step(p, ahead);
+        strip_step(rows, wide, type, half, p, k, col, acc);
     }
     p->ahead = ahead;
     UNROLL
@@ -169,7 +192,7 @@ struct block {
 };
 
 /* The share of a tile in what is fetched, spread over a product with columns in `strips` strips. */
-static void plan_fetch(struct product *p, const struct block *b, const char *start, const char **at, uint32_t strips)
+static void plan_fetch(struct product *p, const struct block *b, const char *start, const char **at, uint32_t n, uint32_t strips)
 {
     if (!start)
         return;
@@ -177,7 +200,7 @@ static void plan_fetch(struct product *p, const struct block *b, const char *sta
     p->ahead = *at;
     p->ahead_end = (size_t)(end - *at) > b->ahead_share ? *at + b->ahead_share : end;
     *at = p->ahead_end;
-    uint32_t steps = p->n_k * strips;
+    uint32_t steps = n == TILE && b->k_kind == KV_F32 ? (p->n_k + 3) / 4 * strips : p->n_k * strips; /* see strip() */
     p->ahead_step = ((uint32_t)(b->ahead_share / steps) + 63u) & ~63u;
 }
 
@@ -268,7 +291,8 @@ static void outputs(struct block *b, const struct attn_query *q, uint32_t n, flo
         p.c[r] = q[r].state + ATTN_STATE_O;
     }
     if (fetch)
-        plan_fetch(&p, b, a->ahead_v, &b->ahead_v, (a->head_dim + WIDE(n) * LANES - 1) / (WIDE(n) * LANES));
+        plan_fetch(&p, b, a->ahead_v, &b->ahead_v, n,
+                   (a->head_dim + WIDE(n) * LANES - 1) / (WIDE(n) * LANES));
     products[b->v_kind][n - 1](&p);
 }
 
@@ -296,13 +320,12 @@ static void tile(struct block *b, const struct attn_query *q, uint32_t n)
 {
     _Alignas(64) float s[TILE][ATTN_BLOCK];
     const struct attn_block_args *a = b->a;
-    struct product p = {.b = a->k, .scales = b->k_scales, .n_k = a->head_dim, .n = ATTN_BLOCK};
-    memset(s, 0, n * sizeof s[0]);
+    struct product p = {.b = a->k, .scales = b->k_scales, .n_k = a->head_dim, .n = ATTN_BLOCK, .fresh = true};
     for (uint32_t r = 0; r < n; r++) {
         p.a[r] = q[r].q;
         p.c[r] = s[r];
     }
-    plan_fetch(&p, b, a->ahead_k, &b->ahead_k, ATTN_BLOCK / (WIDE(n) * LANES));
+    plan_fetch(&p, b, a->ahead_k, &b->ahead_k, n, ATTN_BLOCK / (WIDE(n) * LANES));
     products[b->k_kind][n - 1](&p);
     soften(a, q, n, s);
     weigh_values(b, q, n, s);
@@ -401,7 +424,25 @@ void NAME(attn_round8)(int8_t *codes, uint16_t *scales, const float *x, uint32_t
     attn_round8(codes, scales, x, n);
 }
 
-void NAME(attn_merge)(float *into, const float *part, uint32_t head_dim)
+#define MERGE 16u /* queries whose weights are computed at once */
+
+/* Both maxima to the weights of their states: exp(M - m'), exp(m - m'). */
+static void merge_weights(const float *into, const float *parts, size_t step, uint32_t n, float *a, float *b)
+{
+    for (uint32_t i = 0; i < MERGE; i++)
+        a[i] = b[i] = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        float m0 = into[i * step + ATTN_STATE_M], m1 = parts[i * step + ATTN_STATE_M], m = m1 > m0 ? m1 : m0;
+        a[i] = m0 - m;
+        b[i] = m1 - m;
+    }
+    for (uint32_t i = 0; i < MERGE; i += LANES) {
+        V_STORE(a + i, V_EXP(V_LOAD(a + i)));
+        V_STORE(b + i, V_EXP(V_LOAD(b + i)));
+    }
+}
+
+static void merge_one(float *into, const float *part, uint32_t head_dim, float a, float b)
 {
     if (attn_is_empty(part))
         return;
@@ -409,13 +450,24 @@ void NAME(attn_merge)(float *into, const float *part, uint32_t head_dim)
         memcpy(into, part, attn_state_floats(head_dim) * sizeof *into);
         return;
     }
-    float m0 = into[ATTN_STATE_M], m1 = part[ATTN_STATE_M], m = m1 > m0 ? m1 : m0;
-    float a = math_exp(m0 - m), b = math_exp(m1 - m);
-    into[ATTN_STATE_M] = m;
+    into[ATTN_STATE_M] = part[ATTN_STATE_M] > into[ATTN_STATE_M] ? part[ATTN_STATE_M] : into[ATTN_STATE_M];
     into[ATTN_STATE_SUM] = fma_f32(into[ATTN_STATE_SUM], a, part[ATTN_STATE_SUM] * b);
     VF va = V_SET1(a), vb = V_SET1(b);
     for (uint32_t d = ATTN_STATE_O; d < ATTN_STATE_O + head_dim; d += LANES)
         V_STORE(into + d, V_FMA(V_LOAD(into + d), va, V_MUL(V_LOAD(part + d), vb)));
+}
+
+void NAME(attn_merge)(float *into, const float *parts, uint32_t head_dim, uint32_t n)
+{
+    size_t step = attn_state_floats(head_dim);
+    _Alignas(64) float a[MERGE], b[MERGE];
+    for (; n > 0; into += MERGE * step, parts += MERGE * step) {
+        uint32_t some = n < MERGE ? n : MERGE;
+        n -= some;
+        merge_weights(into, parts, step, some, a, b);
+        for (uint32_t i = 0; i < some; i++)
+            merge_one(into + i * step, parts + i * step, head_dim, a[i], b[i]);
+    }
 }
 
 void NAME(attn_finish)(float *dst, const float *state, uint32_t head_dim)

@@ -11,12 +11,13 @@
 #define STATE_BYTES (384u * 1024u) /* of a tile's queries: they stay in the second-level cache while a page goes over them */
 #define FEW_QUERIES 6u             /* what a kernel takes at once: smaller tiles gain no parallelism worth having */
 #define WIDEN_QUERIES 9u           /* from here on a page is widened beforehand */
-#define TILES_A_THREAD 8u          /* so many items a thread share the work out well */
+#define TILES_A_THREAD 4u          /* so many items a thread share the work out well */
 
 struct tile {
     const struct dev_seq *seq;
     uint32_t row, n_row; /* rows of the batch */
     uint64_t lo, hi;     /* what its rows see lies in between */
+    uint64_t all_lo, all_hi; /* what all of them see, or all_lo >= all_hi */
     uint64_t part0, n_part;
     uint64_t slot; /* parts of the tiles before */
 };
@@ -45,6 +46,7 @@ struct space {
     float *q;                   /* [max_rows * group][head_dim]: packed, for rows of the batch lie far apart and crowd the same lines of the cache */
     float *states, *totals;     /* [max_rows * group][state_floats] */
     float *k, *v;               /* a page widened to f32 */
+    bool all;                   /* queries holds all queries of the item, seeing all of a block */
     uint64_t end;               /* the item's blocks lie below this one */
     const char *after_k, *after_v; /* what is probably read after the item, or NULL */
 };
@@ -74,20 +76,34 @@ static struct space space_of(const struct call *c, uint32_t worker)
     return s;
 }
 
-/* The queries of a tile that see something of a block, with the state of each. */
-static uint32_t visible_queries(const struct call *c, const struct tile *t, uint64_t block, const struct space *s)
+static uint32_t add_queries(const struct call *c, const struct space *s, uint32_t n, uint32_t row, uint32_t j0, uint32_t j1)
+{
+    size_t at = (size_t)row * c->group;
+    for (uint32_t g = 0; g < c->group; g++, at++)
+        s->queries[n++] = (struct attn_query){s->q + at * c->op->kv.head_dim, s->states + at * c->state_floats, j0, j1};
+    return n;
+}
+
+/* The queries of a tile that see something of a block, with the state of each; how many. */
+static uint32_t visible_queries(const struct call *c, const struct tile *t, uint64_t block, struct space *s)
 {
     const struct dev_attention *op = c->op;
     uint64_t first = block * ATTN_BLOCK;
     uint32_t n = 0;
+    if (first >= t->all_lo && first + ATTN_BLOCK <= t->all_hi) {
+        for (uint32_t i = 0; i < t->n_row && !s->all; i++)
+            n = add_queries(c, s, n, i, 0, ATTN_BLOCK);
+        s->all = true;
+        return t->n_row * c->group;
+    }
+    s->all = false;
     for (uint32_t i = 0; i < t->n_row; i++) {
-        uint64_t row = t->row + i, lo = op->lo[row], hi = op->hi[row];
-        if (hi <= first || lo >= first + ATTN_BLOCK)
+        uint64_t lo = op->lo[t->row + i], hi = op->hi[t->row + i];
+        if (hi <= first || lo >= first + ATTN_BLOCK || lo >= hi)
             continue;
         uint32_t j0 = lo > first ? (uint32_t)(lo - first) : 0;
         uint32_t j1 = hi - first < ATTN_BLOCK ? (uint32_t)(hi - first) : ATTN_BLOCK;
-        for (size_t g = 0, at = (size_t)i * c->group; g < c->group && j0 < j1; g++, at++)
-            s->queries[n++] = (struct attn_query){s->q + at * op->kv.head_dim, s->states + at * c->state_floats, j0, j1};
+        n = add_queries(c, s, n, i, j0, j1);
     }
     return n;
 }
@@ -105,7 +121,7 @@ static const char *values_at(const struct call *c, const struct tile *t, uint32_
     return page ? page + c->op->kv.v_off + kv_head * c->head_bytes : NULL;
 }
 
-static void run_block(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t block, const struct space *s)
+static void run_block(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t block, struct space *s)
 {
     const struct dev_attention *op = c->op;
     uint32_t n = visible_queries(c, t, block, s);
@@ -143,7 +159,7 @@ static void pack_queries(const struct call *c, const struct tile *t, uint32_t kv
 }
 
 /* One part of a tile, to s->states. */
-static void run_part(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t part, const struct space *s)
+static void run_part(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t part, struct space *s)
 {
     const uint64_t blocks = ATTN_PART / ATTN_BLOCK;
     size_t n = (size_t)t->n_row * c->group;
@@ -168,9 +184,7 @@ static void finish_tile(const struct call *c, const struct tile *t, uint32_t kv_
 
 static void merge_tile(const struct call *c, const struct tile *t, float *totals, const float *states)
 {
-    size_t n = (size_t)t->n_row * c->group;
-    for (size_t i = 0; i < n; i++)
-        c->d->k.attn.merge(totals + i * c->state_floats, states + i * c->state_floats, c->op->kv.head_dim);
+    c->d->k.attn.merge(totals, states, c->op->kv.head_dim, t->n_row * c->group);
 }
 
 static void begin_totals(const struct call *c, const struct tile *t, float *totals)
@@ -279,9 +293,12 @@ static uint32_t choose_rows(const struct call *c)
 static void tile_span(const struct dev_attention *op, struct tile *t)
 {
     uint64_t lo = UINT64_MAX, hi = 0;
+    t->all_hi = UINT64_MAX;
     for (uint32_t r = t->row; r < t->row + t->n_row; r++) {
         lo = op->lo[r] < lo ? op->lo[r] : lo;
         hi = op->hi[r] > hi ? op->hi[r] : hi;
+        t->all_lo = op->lo[r] > t->all_lo ? op->lo[r] : t->all_lo;
+        t->all_hi = op->hi[r] < t->all_hi ? op->hi[r] : t->all_hi;
     }
     t->lo = lo;
     t->hi = hi;

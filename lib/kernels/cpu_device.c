@@ -4,9 +4,11 @@
 
 #include "base/checked.h"
 #include "base/fpenv.h"
+#include "base/os_memory.h"
 #include "kernels/cpu_device_impl.h"
 #include "kernels/dequant.h"
 
+#define HUGE_BYTES ((uint64_t)4 << 20) /* buffers from here on go to huge pages, where the system has them */
 #define MIN_WORK 40000u /* below it waking threads costs more than it gains */
 #define CHUNK 8192u     /* floats of a task of elementwise work */
 
@@ -83,6 +85,8 @@ static infer_status op_alloc(struct device *dev, uint64_t bytes, struct dev_buff
     struct dev_buffer *b = mem_alloc_aligned(&d->alloc, (size_t)bytes + 64, 64);
     if (!b)
         return err_no_memory(err);
+    if (bytes >= HUGE_BYTES)
+        os_advise_huge(b, (size_t)bytes + 64);
     *b = (struct dev_buffer){(char *)b + 64, bytes};
     *out = b;
     return INFER_OK;

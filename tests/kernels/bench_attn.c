@@ -259,7 +259,7 @@ static void fill(struct bench *b)
         for (uint32_t l = 0; l < LAYERS; l++) {
             struct dev_seq seq = {0, ROWS, at, b->pages};
             struct dev_kv kv = op_of(b, &seq, 1, l).kv;
-            b->dev->ops->kv_write(b->dev, &kv, b->q, kv_width, dev_at(b->q, 4096), kv_width, &seq, 1);
+            b->dev->ops->kv_write(b->dev, &kv, b->q, kv_width, dev_at(b->q, 256), kv_width, &seq, 1);
         }
     free(f);
 }
@@ -279,19 +279,22 @@ int main(int argc, char **argv)
         case 'g': b.group = n; break;
         case 'e': b.kv.head_dim = n; break;
         case 'l': b.level = (int32_t)n; break;
-        case 't': b.kv.type = !strcmp(v, "f32") ? INFER_KV_F32 : !strcmp(v, "bf16") ? INFER_KV_BF16 : INFER_KV_F16; break;
+        case 't': b.kv.type = !strcmp(v, "f32") ? INFER_KV_F32 : !strcmp(v, "bf16") ? INFER_KV_BF16 : !strcmp(v, "int8") ? INFER_KV_INT8 : INFER_KV_F16; break;
         default: return 2;
         }
     }
     struct cpu_device_options o = {b.level, INFER_NUMERICS_EXACT, b.threads};
     if (cpu_device_create(&alloc_default, &o, &b.dev, NULL) || pool_create(&alloc_default, b.threads, &pool, NULL))
         return 1;
-    uint64_t n_pages = b.depth / DEV_KV_PAGE, elem = b.kv.type == INFER_KV_F32 ? 4 : 2;
-    b.page_bytes = 2ull * LAYERS * b.kv.n_head_kv * b.kv.head_dim * DEV_KV_PAGE * elem;
+    uint64_t n_pages = b.depth / DEV_KV_PAGE;
+    b.page_bytes = 2ull * LAYERS * b.kv.n_head_kv * dev_kv_head_bytes(b.kv.type, b.kv.head_dim);
     b.pages = malloc(n_pages * sizeof *b.pages);
-    struct dev_ref *slabs = malloc(n_pages * sizeof *slabs);
-    for (uint64_t p = 0; p < n_pages; p++)
-        b.pages[p] = slabs[p] = memory(&b, b.page_bytes);
+    struct dev_ref slab = {0}; /* 16 pages in one, as kv_page.c gives them out */
+    for (uint64_t p = 0; p < n_pages; p++) {
+        if (p % 16 == 0)
+            slab = memory(&b, 16 * b.page_bytes);
+        b.pages[p] = dev_at(slab, p % 16 * b.page_bytes);
+    }
     fill(&b);
     print_peak(&b, cpu_device_level(b.dev));
     uint64_t bytes = (b.page_bytes * n_pages) >> 16 << 16;
@@ -301,11 +304,11 @@ int main(int argc, char **argv)
     run(&b);
     infer_status st = b.dev->ops->sync(b.dev, NULL);
     pool_destroy(pool);
-    for (uint64_t p = 0; p < n_pages; p++)
-        b.dev->ops->free(b.dev, slabs[p].buf);
+    for (uint64_t p = 0; p < n_pages; p += 16)
+        b.dev->ops->free(b.dev, b.pages[p].buf);
     b.dev->ops->free(b.dev, b.q.buf);
     b.dev->ops->free(b.dev, b.dst.buf);
     b.dev->ops->destroy(b.dev);
-    free((char *)(uintptr_t)s.data), free(slabs), free(b.pages);
+    free((char *)(uintptr_t)s.data), free(b.pages);
     return st ? 1 : 0;
 }

@@ -182,7 +182,7 @@ static int set(const struct option *o, struct options *opt, const char *value)
     case COUNT64: return set_count(o, field, value);
     case REAL: return set_real(o, field, value);
     case CPU: return set_cpu(o, field, value);
-    case KV: return set_choice(o, field, value, kv, "f16, bf16 or f32");
+    case KV: return set_choice(o, field, value, kv, "f16, bf16, f32 or int8");
     case NUMERICS: return set_choice(o, field, value, numerics, "exact or precise");
     case PAIR: return add_pair(o, opt, value);
     }

@@ -86,7 +86,7 @@ void attn_round8_scalar(int8_t *codes, uint16_t *scales, const float *x, uint32_
     attn_round8(codes, scales, x, n);
 }
 
-void attn_merge_scalar(float *into, const float *part, uint32_t head_dim)
+static void merge_one(float *into, const float *part, uint32_t head_dim)
 {
     if (attn_is_empty(part))
         return;
@@ -102,6 +102,13 @@ void attn_merge_scalar(float *into, const float *part, uint32_t head_dim)
     const float *p = part + ATTN_STATE_O;
     for (uint32_t d = 0; d < head_dim; d++)
         o[d] = fma_f32(o[d], a, p[d] * b);
+}
+
+void attn_merge_scalar(float *into, const float *parts, uint32_t head_dim, uint32_t n)
+{
+    size_t step = attn_state_floats(head_dim);
+    for (uint32_t i = 0; i < n; i++)
+        merge_one(into + i * step, parts + i * step, head_dim);
 }
 
 void attn_finish_scalar(float *dst, const float *state, uint32_t head_dim)
