@@ -668,8 +668,9 @@ static void test_layer(void **state)
     (void)state;
     uint64_t seed = 12;
     float *x = randoms(&seed, (size_t)(LEN + 1) * HIDDEN);
-    for (int variant = 0; variant < 4; variant++) {
-        int32_t kv = variant == 1 ? INFER_KV_BF16 : variant == 2 ? INFER_KV_F32 : INFER_KV_F16;
+    for (int variant = 0; variant < 5; variant++) {
+        static const int32_t kvs[] = {INFER_KV_F16, INFER_KV_BF16, INFER_KV_F32, INFER_KV_F16, INFER_KV_INT8};
+        int32_t kv = kvs[variant];
         int32_t numerics = variant == 3 ? INFER_NUMERICS_PRECISE : INFER_NUMERICS_EXACT;
         uint64_t window = variant == 2 ? 100 : variant == 1 ? 1500 : 0;
         uint32_t len = variant > 1 || cpu_best_level() == INFER_CPU_SCALAR ? 300 : variant == 0 ? LEN : 1700; /* scalar takes its time */

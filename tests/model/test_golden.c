@@ -127,11 +127,11 @@ static const struct bits bits_v1[] = {
 
 /* The same with int8 KV. */
 static const struct bits bits_int8_v1[] = {
-    {"llama", 0},
-    {"qwen3", 0},
-    {"gemma3", 0},
-    {"gpt2", 0},
-    {"llama-mix256", 0},
+    {"llama", 0xbf4d96bcb8cb313d},
+    {"qwen3", 0x8ba6dfd4bc5e09cb},
+    {"gemma3", 0xaaa0626aa284dff9},
+    {"gpt2", 0x251c7ca78c77542a},
+    {"llama-mix256", 0x0ff4892aea3061ae},
 };
 
 static void check_bits(const struct bits *b, int32_t kv_type)
