@@ -525,9 +525,8 @@ static bool open_places(struct session *s, const void *weights, size_t bytes)
 int kernel_speed(const struct options *o)
 {
     struct session *s = calloc(1, sizeof *s);
-    uint64_t most = memory_available() / 4, want = (uint64_t)1 << 30;
-    size_t bytes = (size_t)((most && want > most ? most : want) / ONE_BYTES * ONE_BYTES);
-    struct limits *limits = limits_start();
+    size_t bytes = (size_t)(memory_to_read(o->limit_mib, 0) / ONE_BYTES * ONE_BYTES);
+    struct limits *limits = o->no_limits ? NULL : limits_start();
     void *weights = make_weights(bytes);
     int code = EXIT_FAILED;
     if (!s || !weights) {
