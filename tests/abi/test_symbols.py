@@ -50,6 +50,8 @@ def differ(have, want, what):
 def test_map_is_header():
     names = set(re.findall(r"^\s+(infer_\w+);", read("lib/infer.map"), re.MULTILINE))
     differ(names, header_symbols(), "lib/infer.map (run scripts/gen-symbols)")
+    names = set(re.findall(r"^\s+(infer_\w+)$", read("lib/infer.def"), re.MULTILINE))
+    differ(names, header_symbols(), "lib/infer.def (run scripts/gen-symbols)")
 
 
 def test_exports():

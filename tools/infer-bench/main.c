@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernel_speed.h"
 #include "options.h"
+#include "quality.h"
 #include "report.h"
 #include "speed_report.h"
 
@@ -195,6 +197,14 @@ int main(int argc, char **argv)
             printf("infer-bench %s, libinfer %s\n", INFER_VERSION_STRING, infer_version());
         else if (o.limits)
             code = run_limits(&o);
+        else if (o.kernels)
+            code = kernel_speed(&o);
+        else if (o.ppl)
+            code = quality_ppl(&o);
+        else if (o.kl)
+            code = quality_kl(&o);
+        else if (o.save_logits)
+            code = quality_save(&o);
         else
             code = run_speed(&o, began);
     }
