@@ -8,7 +8,7 @@
  *
  * Registers: 8 rows x 4 columns (2 without sdot, whose sums are 16 bits wide first). Per block of 32 inputs and column that is 16 sdot
  * and 6 float operations for 8 rows, and three loads; without sdot 32 smlal and 4 to 16 pairwise sums. usmmla does 2 rows x 2
- * columns x 8 inputs at once, after a zip of the codes of 4 + 4 inputs, which 2 to 8 columns share. */
+ * columns x 8 inputs at once, after a zip of the codes of 4 + 4 inputs, which up to 16 columns share. */
 #include "kernels/mm.h"
 #include "kernels/mm_list.h"
 

@@ -1,7 +1,7 @@
-/* Tiles times pairs of columns by usmmla, part of mm_dot.h: 8 rows (4 pairs) x up to 4 pairs of columns. A register holds 2 rows x 2
+/* Tiles times pairs of columns by usmmla, part of mm_dot.h: 8 rows (4 pairs) x up to 8 pairs of columns. A register holds 2 rows x 2
  * columns: (row 0, column 0), (row 0, column 1), (row 1, column 0), (row 1, column 1). */
 
-#define MAX_PAIRS 4
+#define MAX_PAIRS 8 /* columns share the preparation of a block's codes: 16 zips */
 
 /* a, b, a, b of one number each of two columns. */
 INLINE vf pair_f32(const float *a, const float *b)
