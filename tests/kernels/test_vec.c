@@ -298,6 +298,8 @@ static void fill_weights(uint8_t *w, size_t n, size_t elem, int f16, uint64_t *s
     }
 }
 
+static _Alignas(64) char fmm_scratch[FMM_SCRATCH_BYTES];
+
 struct fmm_case {
     uint32_t n_in, n_out, n_col, row0, row1;
     uint32_t shift; /* bytes by which rows are misaligned */
@@ -319,7 +321,7 @@ static void check_fmm(vec_matmul_fn *ref, vec_matmul_fn *f, struct fmm_case t, i
     fill(x, n_x, &seed, kind == 1 ? 0 : kind);
     memset(ry.base, 0x5A, ry.size);
     memset(rz.base, 0x5A, rz.size);
-    struct fmm_args a = {w, row_bytes, t.n_in, t.row0, t.row1, t.n_col, x, x_stride, z, y_stride};
+    struct fmm_args a = {w, row_bytes, t.n_in, t.row0, t.row1, t.n_col, x, x_stride, z, y_stride, fmm_scratch};
     ref(&a);
     a.y = y;
     f(&a);
@@ -354,13 +356,13 @@ static void check_fmm_splits(const struct vec_kernels *k)
     uint64_t seed = 9;
     fill(w, N_OUT * N_IN, &seed, 0);
     fill(x, N_COL * N_IN, &seed, 0);
-    struct fmm_args a = {w, N_IN * 4, N_IN, 0, N_OUT, N_COL, x, N_IN, y, N_OUT};
+    struct fmm_args a = {w, N_IN * 4, N_IN, 0, N_OUT, N_COL, x, N_IN, y, N_OUT, fmm_scratch};
     k->matmul_f32(&a);
     for (uint32_t c = 0; c < N_COL; c++)
         for (uint32_t r = 0; r < N_OUT;) {
             uint32_t next = r + 1 + (uint32_t)(test_rand(&seed) % 11);
             next = next > N_OUT ? N_OUT : next;
-            struct fmm_args b = {w, N_IN * 4, N_IN, r, next, 1, x + c * N_IN, N_IN, z + c * N_OUT, N_OUT};
+            struct fmm_args b = {w, N_IN * 4, N_IN, r, next, 1, x + c * N_IN, N_IN, z + c * N_OUT, N_OUT, NULL};
             k->matmul_f32(&b);
             r = next;
         }
@@ -457,7 +459,7 @@ static uint64_t hash_rows(uint64_t h, const struct vec_kernels *k, uint64_t *see
     k->f32_to_bf16(half, b, n);
     k->bf16_to_f32(y, half, n);
     h = hash_floats(h, y, n);
-    struct fmm_args m = {a, 4 * (n / 4), n / 4, 0, 4, 1, b, n, y, 4};
+    struct fmm_args m = {a, 4 * (n / 4), n / 4, 0, 4, 1, b, n, y, 4, NULL};
     k->matmul_f32(&m);
     for (uint32_t i = 0; i < n; i++)
         half[i] = (uint16_t)(test_rand(seed) & 0xBBFF);
