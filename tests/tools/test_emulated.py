@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
@@ -89,6 +90,23 @@ def test_cross_variants():
     answers(prefix)
     count = variants(["scalar", *names], prefix)
     assert count >= 1 if wine else count == 1 + len(names)  # Wine runs on this processor, qemu emulates one that has all
+
+
+def test_unicode_path():
+    """The model's path and the prompt are UTF-8 everywhere."""
+    if "--wine" not in sys.argv:
+        raise tap.Skip("test_cli has it")
+    prefix = wrapper()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "Modell-\u00e4\u6a21\u578b.gguf")
+        shutil.copy(MODEL, path)
+        result = subprocess.run([*prefix, CLI, "-m", path, "--tokenize", "na\u00efve"], capture_output=True,
+                                env=dict(ENV, LC_ALL="C.UTF-8"), stdin=subprocess.DEVNULL, timeout=300, check=False)
+        assert result.returncode == 0, result.stderr
+        assert len(result.stdout.splitlines()) == 6 and b"\t\"ve\"" in result.stdout, result.stdout  # BOS n a and 2 bytes, ve
+        missing = subprocess.run([*prefix, CLI, "-m", path + "x", "a"], capture_output=True, env=dict(ENV, LC_ALL="C.UTF-8"),
+                                 stdin=subprocess.DEVNULL, timeout=300, check=False)
+        assert missing.returncode == 2 and b"no such file" in missing.stderr, missing.stderr
 
 
 def test_oldest():
