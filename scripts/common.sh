@@ -129,7 +129,11 @@ install_aarch64() {
     if [ ! -f $cmocka ]; then
         have dpkg || return 1
         if ! dpkg --print-foreign-architectures | grep -qx arm64; then
-            as_root dpkg --add-architecture arm64 && as_root apt-get update -qq >&2 || return 1
+            as_root dpkg --add-architecture arm64 || return 1
+            if ! as_root apt-get update -qq >&2; then # these mirrors do not have it
+                as_root dpkg --remove-architecture arm64
+                return 1
+            fi
         fi
         packages="$packages libcmocka-dev:arm64"
     fi

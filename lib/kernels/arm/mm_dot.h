@@ -46,6 +46,14 @@ struct sums16 {
     int16x8_t lo, hi;
 };
 
+/* 4 bytes in every lane. */
+INLINE int8x16_t four_inputs(const int8_t *q)
+{
+    int32_t v;
+    __builtin_memcpy(&v, q, 4);
+    return vreinterpretq_s8_s32(vdupq_n_s32(v));
+}
+
 INLINE void add_group(struct sums16 *s, int8x16_t c, int8x16_t q, bool first)
 {
     s->lo = first ? vmull_s8(vget_low_s8(c), vget_low_s8(q)) : vmlal_s8(s->lo, vget_low_s8(c), vget_low_s8(q));
@@ -82,7 +90,7 @@ INLINE void sums(int nr, int nc, int32x4_t i[2][COLS], const vi *const *codes, i
             int8x16_t q[COLS];
             UNROLL(4)
             for (int k = 0; k < nc; k++)
-                q[k] = vreinterpretq_s8_s32(vld1q_dup_s32((const int32_t *)(const void *)(x[k]->q + 4 * (from + g + j))));
+                q[k] = four_inputs(x[k]->q + 4 * (from + g + j));
             UNROLL(2)
             for (int r = 0; r < nr; r++) {
                 int8x16_t c = signed_codes(codes[r][(g + j) * step], max);

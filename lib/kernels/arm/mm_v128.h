@@ -12,7 +12,7 @@
 #define V_ROWS 4
 #define MM_OWN_DOTS /* mm_dot.h */
 
-typedef uint32x4_t vi;
+typedef uint32x4_t vi __attribute__((may_alias)); /* tiles of bytes are read as vectors */
 typedef float32x4_t vf;
 
 INLINE vi of8(uint8x16_t a) { return vreinterpretq_u32_u8(a); }
