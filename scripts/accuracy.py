@@ -7,12 +7,15 @@ Printed per engine: mean KL(reference || engine) in nats with a 95 % bootstrap i
 most likely token, and the perplexity.
 
   accuracy.py reference MODEL             once: DIR/STEM.tokens.i32 and DIR/STEM.logits.f32 (large: 0.8 GB for SmolLM2, 4.3 GB for Gemma 3)
+  accuracy.py pack MODEL                  both into DIR/STEM.ref, for `infer-bench -m MODEL --kl DIR/STEM.ref`
   accuracy.py compare MODEL [options]     llama.cpp and, with --ours FILE, this library against the reference
 
 FILE holds raw little-endian f32 [windows * 512][n_vocab]: the logits at every position of the token file, whose windows (512 ids each) are
 separate sequences. Needs: numpy torch transformers gguf llama-cpp-python.
 """
 import argparse
+import shutil
+import struct
 import sys
 from pathlib import Path
 
@@ -125,6 +128,17 @@ def reference(path, prefix, windows, threads):
     print(f"{prefix}.tokens.i32, {prefix}.logits.f32: {tokens.size} positions, {model.config.vocab_size} logits each")
 
 
+def pack(prefix):
+    """The format of tools/infer-bench/logits_file.h; rows of every position."""
+    n_vocab = Path(f"{prefix}.logits.f32").stat().st_size // 4 // (WINDOWS * LENGTH)
+    with open(f"{prefix}.ref", "wb") as out:
+        out.write(struct.pack("<8sIIIIIIQ24x", b"INFLOGIT", 1, 64, n_vocab, LENGTH, 0, 0, WINDOWS * LENGTH))
+        for part in ("tokens.i32", "logits.f32"):
+            with open(f"{prefix}.{part}", "rb") as f:
+                shutil.copyfileobj(f, out, 1 << 24)
+    print(f"{prefix}.ref: {n_vocab} logits at {WINDOWS * LENGTH} positions")
+
+
 # ---------------------------------------------------------------- comparison
 
 def log_softmax(x):
@@ -206,7 +220,7 @@ def compare(path, prefix, ours, variants, row):
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("command", choices=["reference", "compare"])
+    ap.add_argument("command", choices=["reference", "pack", "compare"])
     ap.add_argument("model", type=Path)
     ap.add_argument("--dir", type=Path, required=True, help="where reference files are kept; outside the repository")
     ap.add_argument("--ours", type=Path, help="libinfer's logits, raw f32")
@@ -220,7 +234,13 @@ def main():
     args.dir.mkdir(parents=True, exist_ok=True)
     prefix = args.dir / args.model.stem
     if args.command == "reference":
+<<<<<<< HEAD
         reference(args.model, prefix, args.windows, args.threads)
+=======
+        reference(args.model, prefix)
+    if args.command == "pack":
+        pack(prefix)
+>>>>>>> main
     if args.tokens_out:
         args.tokens_out.write_bytes(Path(f"{prefix}.tokens.i32").read_bytes())
     if args.command == "compare":
