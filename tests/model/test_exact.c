@@ -464,7 +464,17 @@ static void test_rows(void **state)
     fixture_close(&f);
 }
 
-int main(void)
+/* Is the kind among the arguments? Without any, all are. */
+static bool chosen(const char *kind, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], kind) == 0)
+            return true;
+    return argc < 2;
+}
+
+/* test_exact [KIND...] */
+int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
@@ -477,12 +487,12 @@ int main(void)
     size_t n = 0;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (int q = 0; q < 2; q++)
-            for (const char *const *f = q ? golden_quantised : golden_f32; *f; f++) {
+            for (const char *const *f = q ? golden_quantised : golden_f32; *f && chosen(kinds[k].name, argc, argv); f++) {
                 (void)snprintf(names[n], sizeof names[n], "%s: %s", kinds[k].name, *f);
                 tests[n] = (struct CMUnitTest){names[n], kinds[k].fn, NULL, NULL, (void *)(uintptr_t)*f};
                 n++;
             }
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2 && chosen("windows", argc, argv); i++)
         tests[n++] = (struct CMUnitTest){i ? "windows: gemma3-scaled" : "windows: gemma3", test_windows, NULL, NULL,
                                          (void *)(uintptr_t)(i ? "gemma3-scaled" : "gemma3")};
     return _cmocka_run_group_tests("exact", tests, n, NULL, NULL);

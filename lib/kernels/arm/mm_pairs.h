@@ -156,7 +156,9 @@ INLINE void dot_pairs(enum form form, int zero, uint32_t n, const struct mm_dot 
         pair_store(y + 32 * k + lane, acc[k]);
 }
 
+/* One pair alone does not repay the zips: by counting, 55 vector instructions a block against 48 with sdot. */
 #define DEFINE_MANY(name, form, zero, max)                                                                             \
+    DEFINE_COLS(name, form, zero, max, 2)                                                                              \
     static __attribute__((noinline)) void pairs_##name(const struct mm_dot *a, uint32_t t, uint32_t c, uint32_t n)     \
     {                                                                                                                  \
         for (int lane = 0; lane < 16; lane += 8)                                                                       \
@@ -164,8 +166,10 @@ INLINE void dot_pairs(enum form form, int zero, uint32_t n, const struct mm_dot 
                       a->acc + t * a->acc_stride + 16 * c);                                                            \
     }
 #define DO_MANY(name)                                                                                                  \
-    while (a->n_col - c >= 2) {                                                                                        \
+    while (a->n_col - c >= 4) {                                                                                        \
         uint32_t n = (a->n_col - c) / 2 < MAX_PAIRS ? (a->n_col - c) / 2 : MAX_PAIRS;                                  \
         pairs_##name(a, t, c, n);                                                                                      \
         c += 2 * n;                                                                                                    \
-    }
+    }                                                                                                                  \
+    for (; c + 2 <= a->n_col; c += 2)                                                                                  \
+        cols2_##name(a, t, c);
