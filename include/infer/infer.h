@@ -179,6 +179,26 @@ enum { INFER_LOG_ERROR = 1, INFER_LOG_WARNING = 2, INFER_LOG_INFO = 3, INFER_LOG
 /* Receives one line of text, without a newline. It must not call the library. */
 typedef void (*infer_log_fn)(void *user, int32_t level, const char *text, uint64_t text_len);
 
+/* Runs worker number index of a job: part of the job's work, on the thread that calls it. */
+typedef void (*infer_task_fn)(void *task_arg, uint32_t index);
+
+/* Lends the host's own threads to an engine, which then starts none. For each job (a forward pass has about a hundred, of microseconds to
+ * milliseconds) the engine calls run from inside infer_step, infer_generate_next and their kin, on the thread that called those. run must call
+ * task(task_arg, i) once for each i from 0 to count - 1, in any order, on any threads, at once or one after the other, and return when all
+ * these calls have returned: 0, or anything else for failure. count is at most concurrency. Calls share out the work between them: one that
+ * comes late finds less left, or nothing, and none waits for another. Results do not depend on how they are run. A task neither blocks, nor
+ * allocates, nor calls the host, needs at most 64 KiB of stack, and leaves the thread's floating-point settings as it found them.
+ * Inside run the host must not call the library for this engine or its models and sessions, other than by task. An executor may be given to
+ * several engines, which may then call run at the same time.
+ * The contract is checked: when run fails, leaves a call out, makes one twice or returns while one is inside, no task is lost or run twice,
+ * and the step fails with INFER_ERROR_HOST, its sessions as they were. */
+typedef struct infer_executor {
+    uint32_t size;
+    uint32_t concurrency; /* how many workers a job is cut into at most: 1 to 256 */
+    void *user;
+    int32_t (*run)(void *user, uint32_t count, infer_task_fn task, void *task_arg);
+} infer_executor;
+
 /* CPU variants, least to most capable; a forced one is refused with INFER_ERROR_UNSUPPORTED when the machine or the build lacks it. */
 enum {
     INFER_CPU_AUTO = 0,
@@ -202,17 +222,18 @@ typedef struct infer_engine_options {
     uint32_t size;
     int32_t cpu;                       /* INFER_CPU_*; default: the best that runs here */
     int32_t numerics;                  /* INFER_NUMERICS_* */
-    uint32_t threads;                  /* 0: the number of physical cores that this process may use; at most 256 */
+    uint32_t threads;                  /* 0: the physical cores that this process may use (affinity, CPU quota rounded up); at most 256 */
     uint64_t kv_budget;                /* bytes of KV memory over all sessions; 0: no limit */
     const infer_allocator *allocator;  /* NULL: the C library's. Copied */
     infer_log_fn log;                  /* NULL: no log */
     void *log_user;
     int32_t log_level;                 /* lines above it are not produced; 0: INFER_LOG_WARNING */
     uint32_t reserved;
+    const infer_executor *executor;    /* NULL: own threads. Copied; threads must then be 0 */
 } infer_engine_options;
 
 /* An engine owns the device (today: the CPU), its threads and the memory of computed state. options may be NULL.
- * Errors: ARGUMENT, UNSUPPORTED (cpu), NO_MEMORY. Threads are started at the first step. */
+ * Errors: ARGUMENT, UNSUPPORTED (cpu), NO_MEMORY. Threads are started at the first step; when idle they sleep. */
 INFER_API infer_status infer_engine_create(const infer_engine_options *options, infer_engine **out, infer_error *err);
 INFER_API infer_engine *infer_engine_ref(infer_engine *engine);
 INFER_API void infer_engine_release(infer_engine *engine);
@@ -221,7 +242,7 @@ typedef struct infer_engine_info {
     uint32_t size;
     int32_t cpu;        /* the INFER_CPU_* in use */
     int32_t numerics;
-    uint32_t threads;
+    uint32_t threads;   /* or the executor's concurrency */
     uint64_t kv_bytes;  /* KV memory taken from the device now: whole slabs, so more than the sessions' pages add up to */
     uint64_t kv_budget;
 } infer_engine_info;
@@ -613,7 +634,7 @@ typedef struct infer_step_item {
  * chunks. A session without pending elements is done at once and keeps its logits; if the last element's are not there (rolled back,
  * or not asked for) and the item says INFER_LOGITS_LAST, it is computed again. Of any other session the logits of the step before are
  * gone, also when this one fails.
- * Errors per item: LIMIT (KV budget), NO_MEMORY, NONFINITE, CANCELLED, CHANGED (the mapped file shrank). */
+ * Errors per item: LIMIT (KV budget), NO_MEMORY, NONFINITE, CANCELLED, CHANGED (the mapped file shrank), HOST (the executor). */
 INFER_API infer_status infer_step(infer_step_item *items, uint64_t count, infer_cancel *cancel, infer_error *err);
 
 /* Logits of row number `row` of the last step, in element order: vocab_size floats, borrowed until the session is used again.

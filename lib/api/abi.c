@@ -31,7 +31,14 @@ AT(infer_engine_options, log, 32);
 AT(infer_engine_options, log_user, 40);
 AT(infer_engine_options, log_level, 48);
 AT(infer_engine_options, reserved, 52);
-SIZE(infer_engine_options, 56);
+AT(infer_engine_options, executor, 56);
+SIZE(infer_engine_options, 64);
+
+AT(infer_executor, size, 0);
+AT(infer_executor, concurrency, 4);
+AT(infer_executor, user, 8);
+AT(infer_executor, run, 16);
+SIZE(infer_executor, 24);
 
 AT(infer_engine_info, size, 0);
 AT(infer_engine_info, cpu, 4);

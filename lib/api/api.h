@@ -41,6 +41,7 @@ void api_put_out(void *out, const void *full, uint32_t full_size);
 #define API_MIN_infer_error API_END(infer_error, text)
 #define API_MIN_infer_allocator API_END(infer_allocator, free)
 #define API_MIN_infer_engine_options API_END(infer_engine_options, reserved)
+#define API_MIN_infer_executor API_END(infer_executor, run)
 #define API_MIN_infer_engine_info API_END(infer_engine_info, kv_budget)
 #define API_MIN_infer_stream API_END(infer_stream, release)
 #define API_MIN_infer_source API_END(infer_source, open)

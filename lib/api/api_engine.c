@@ -1,14 +1,30 @@
 /* Engines and models. */
 #include "api/api.h"
+#include "base/pool.h"
 #include "engine/engine.h"
 #include "kernels/cpu.h"
 
 #include <string.h>
 
+static infer_status check_executor(const infer_engine_options *o, infer_executor *full, infer_error *err)
+{
+    infer_status st = API_IN(o->executor, full, infer_executor, err);
+    if (st != INFER_OK)
+        return st;
+    if (!full->run)
+        return err_at(err, INFER_ERROR_ARGUMENT, "executor", 8, ERR_NO_OFFSET, "run is required");
+    if (full->concurrency < 1 || full->concurrency > POOL_MAX_THREADS)
+        return err_at(err, INFER_ERROR_ARGUMENT, "concurrency", 11, ERR_NO_OFFSET, "must be 1 to %u", POOL_MAX_THREADS);
+    if (o->threads)
+        return err_at(err, INFER_ERROR_ARGUMENT, "threads", 7, ERR_NO_OFFSET, "must be 0 when there is an executor");
+    return INFER_OK;
+}
+
 static infer_status create_engine(const infer_engine_options *options, infer_engine **out, infer_error *err)
 {
     infer_engine_options o;
     infer_allocator a;
+    infer_executor x;
     infer_status st = api_not_null(out, "out", err);
     if (st == INFER_OK)
         st = API_IN(options, &o, infer_engine_options, err);
@@ -25,6 +41,12 @@ static infer_status create_engine(const infer_engine_options *options, infer_eng
         if (!a.alloc || !a.free)
             return err_at(err, INFER_ERROR_ARGUMENT, "allocator", 9, ERR_NO_OFFSET, "alloc and free are both required");
         o.allocator = &a;
+    }
+    if (o.executor) {
+        st = check_executor(&o, &x, err);
+        if (st != INFER_OK)
+            return st;
+        o.executor = &x;
     }
     return engine_create(&o, out, err);
 }

@@ -141,8 +141,9 @@ static void take_quota(uint64_t quota, uint64_t period, uint32_t *least)
 {
     if (period == 0)
         return;
-    /* Rounded down: a pool wider than the quota stalls as a whole when it is throttled. */
-    uint64_t cpus = quota / period ? quota / period : 1;
+    /* Rounded up: with a quota of 1.5, two threads compute half as much again as one. */
+    uint64_t cpus = quota / period + (quota % period != 0);
+    cpus = cpus ? cpus : 1;
     if (cpus < *least)
         *least = (uint32_t)cpus;
 }

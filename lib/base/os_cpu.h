@@ -17,7 +17,8 @@ extern const struct os_cpu_paths os_cpu_paths_default;
 uint32_t os_cpu_logical(void);
 /* Of those, one a physical core, at least 1. */
 uint32_t os_cpu_cores(const struct os_cpu_paths *paths);
-/* Whole processors that the CPU quotas of this process's control groups (v1 or v2) and their parents allow, at least 1; UINT32_MAX: no quota. */
+/* Processors that the CPU quotas of this process's control groups (v1 or v2) and their parents allow, a part of one counted as one, at
+ * least 1; UINT32_MAX: no quota. */
 uint32_t os_cpu_quota(const struct os_cpu_paths *paths);
 
 #endif

@@ -1,21 +1,19 @@
-#if defined(__linux__) && !defined(_DEFAULT_SOURCE)
-#define _DEFAULT_SOURCE /* madvise */
-#endif
+#define _DEFAULT_SOURCE
 #include "base/os_memory.h"
 
 #include <stdint.h>
-#if defined(__linux__)
+#ifdef __linux__
 #include <sys/mman.h>
 #endif
 
-#define HUGE_PAGE ((uintptr_t)1 << 21)
+#define PAGE ((uintptr_t)4096)
 
-void os_advise_huge(void *p, size_t n)
+void os_memory_huge(void *p, size_t n)
 {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-    uintptr_t first = ((uintptr_t)p + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1), end = ((uintptr_t)p + n) & ~(HUGE_PAGE - 1);
-    if (first < end)
-        (void)madvise((char *)p + (first - (uintptr_t)p), end - first, MADV_HUGEPAGE);
+    uintptr_t from = ((uintptr_t)p + PAGE - 1) & ~(PAGE - 1), to = ((uintptr_t)p + n) & ~(PAGE - 1);
+    if (to > from)
+        (void)madvise((void *)from, to - from, MADV_HUGEPAGE); /* fails where pages are larger than 4 KiB and the range is askew */
 #else
     (void)p;
     (void)n;

@@ -10,19 +10,26 @@
  * counting themselves in `gate`, claim tasks until none is left, and count themselves out. When the caller finds no more tasks it closes the
  * gate and waits for those inside: a thread that wakes late finds the gate closed and costs the job nothing.
  *
- * An idle thread spins for SPINS pauses (some tens of microseconds, the gap between two operations of a forward pass), then sleeps on `wake`. */
+ * An idle thread spins for SPINS pauses (some tens of microseconds: the gap between two operations of a forward pass), then sleeps on
+ * `wake`. One that has spun in vain MISSES times in a row, because jobs are rare or the machine is busy with something else, sleeps almost
+ * at once, and spins only every MISSES-th time, to see whether the times have changed.
+ *
+ * With a host's executor the same gate keeps out calls that come too late, and `taken` those that come twice. */
 
 #define GATE_OPEN 0x80000000u
 #define GATE_WAIT 0x40000000u /* the caller sleeps on `done` */
 #define GATE_COUNT 0x3FFFFFFFu
 
 #define SPINS 1500u
+#define SPINS_LEAST 20u
+#define MISSES 8u
 #define SPINS_CROWDED 20u /* more threads than processors: spinning takes time from the one we wait for */
 
 struct worker {
     struct pool *pool;
     struct os_thread thread;
     uint32_t index; /* 1 ..; the caller is 0 */
+    uint32_t misses; /* how often in a row spinning was in vain */
 };
 
 struct pool {
@@ -31,7 +38,9 @@ struct pool {
     uint32_t running; /* threads that run, the caller not included */
     uint32_t spins;
     uint64_t process;
-    struct worker *workers; /* [threads - 1] */
+    struct worker *workers; /* [threads]; the caller's is unused */
+    infer_executor host;    /* run NULL: own threads */
+    atomic_uchar *taken;    /* [threads] worker has been started in this run; with an executor only */
     struct os_mutex mutex;  /* for `wake` and `done` */
     struct os_cond wake, done;
 
@@ -41,6 +50,7 @@ struct pool {
     atomic_uint quit;
     _Alignas(64) atomic_uint gate;
     _Alignas(64) atomic_uint_fast64_t next;
+    atomic_uchar misused; /* the executor started a worker twice, or one that does not exist */
     _Alignas(64) pool_fn fn;
     void *arg;
     uint64_t n_tasks;
@@ -66,22 +76,43 @@ static bool sync_init(struct pool *p)
     return false;
 }
 
-infer_status pool_create(const struct alloc *alloc, uint32_t threads, struct pool **out, infer_error *err)
+static bool memory_init(struct pool *p)
+{
+    if (p->host.run) {
+        p->taken = mem_zarray(&p->alloc, p->threads, sizeof *p->taken);
+        return p->taken != NULL;
+    }
+    p->workers = mem_zarray(&p->alloc, p->threads, sizeof *p->workers);
+    return p->workers != NULL;
+}
+
+static infer_status create(const struct alloc *alloc, uint32_t threads, infer_executor host, struct pool **out, infer_error *err)
 {
     if (threads < 1 || threads > POOL_MAX_THREADS)
         return err_set(err, INFER_ERROR_ARGUMENT, "%u threads: must be 1 to %u", (unsigned)threads, POOL_MAX_THREADS);
     struct pool *p = mem_alloc_aligned(alloc, sizeof *p, 64);
-    struct worker *workers = mem_zarray(alloc, threads, sizeof *workers);
-    if (p)
-        *p = (struct pool){.alloc = *alloc, .threads = threads, .workers = workers};
-    if (!p || !workers || !sync_init(p)) {
-        mem_free(alloc, workers);
+    if (!p)
+        return err_no_memory(err);
+    *p = (struct pool){.alloc = *alloc, .threads = threads, .host = host};
+    if (!memory_init(p) || !sync_init(p)) {
+        mem_free(alloc, p->workers);
+        mem_free(alloc, p->taken);
         mem_free(alloc, p);
         return err_no_memory(err);
     }
     p->spins = threads > os_cpu_logical() ? SPINS_CROWDED : SPINS;
     *out = p;
     return INFER_OK;
+}
+
+infer_status pool_create(const struct alloc *alloc, uint32_t threads, struct pool **out, infer_error *err)
+{
+    return create(alloc, threads, (infer_executor){0}, out, err);
+}
+
+infer_status pool_create_on_host(const struct alloc *alloc, const infer_executor *executor, struct pool **out, infer_error *err)
+{
+    return create(alloc, executor->concurrency, *executor, out, err);
 }
 
 uint32_t pool_threads(const struct pool *p)
@@ -102,14 +133,25 @@ static void run_tasks(struct pool *p, uint32_t worker)
     }
 }
 
-/* Until the generation is no longer `seen`, or the pool ends. */
-static void wait_for_job(struct pool *p, unsigned seen)
+static bool spin_for_job(struct pool *p, struct worker *w, unsigned seen)
 {
-    for (uint32_t i = 0; i < p->spins; i++) {
-        if (atomic_load_explicit(&p->generation, memory_order_acquire) != seen)
-            return;
+    bool full = w->misses < MISSES || w->misses % MISSES == 0;
+    for (uint32_t i = full ? p->spins : SPINS_LEAST; i > 0; i--) {
+        if (atomic_load_explicit(&p->generation, memory_order_acquire) != seen) {
+            w->misses = 0;
+            return true;
+        }
         os_spin_pause();
     }
+    w->misses++;
+    return false;
+}
+
+/* Until the generation is no longer `seen`, or the pool ends. */
+static void wait_for_job(struct pool *p, struct worker *w, unsigned seen)
+{
+    if (spin_for_job(p, w, seen))
+        return;
     os_mutex_lock(&p->mutex);
     /* Sequentially consistent on both sides: either we see the new generation or the caller sees us parked. */
     atomic_fetch_add(&p->parked, 1);
@@ -149,7 +191,7 @@ static void worker_main(void *arg)
             run_tasks(p, w->index);
             gate_leave(p);
         }
-        wait_for_job(p, seen);
+        wait_for_job(p, w, seen);
         seen = atomic_load_explicit(&p->generation, memory_order_acquire);
     }
 }
@@ -167,7 +209,7 @@ static bool forget_threads(struct pool *p)
 infer_status pool_start(struct pool *p, infer_error *err)
 {
     uint64_t process = os_process_id();
-    if (p->process == process || p->threads == 1)
+    if (p->process == process || p->threads == 1 || p->host.run)
         return INFER_OK;
     if (p->process && !forget_threads(p))
         return err_no_memory(err);
@@ -196,9 +238,9 @@ static void open_job(struct pool *p, uint64_t n_tasks, pool_fn fn, void *arg)
     atomic_store_explicit(&p->gate, GATE_OPEN, memory_order_release);
     atomic_fetch_add(&p->generation, 1);
     if (atomic_load(&p->parked) > 0) {
-        os_mutex_lock(&p->mutex);
-        os_cond_broadcast(&p->wake);
+        os_mutex_lock(&p->mutex); /* who counted as parked is then asleep */
         os_mutex_unlock(&p->mutex);
+        os_cond_broadcast(&p->wake);
     }
 }
 
@@ -218,10 +260,51 @@ static void close_job(struct pool *p)
     os_mutex_unlock(&p->mutex);
 }
 
-void pool_run(struct pool *p, uint64_t n_tasks, pool_fn fn, void *arg)
+/* What the executor runs: worker number index of the job. A call that comes twice, or when the job is over, does nothing. */
+static void host_worker(void *arg, uint32_t index)
 {
+    struct pool *p = arg;
+    if (index >= p->threads) {
+        atomic_store_explicit(&p->misused, 1, memory_order_relaxed);
+        return;
+    }
+    if (!gate_enter(p))
+        return;
+    if (!atomic_exchange_explicit(&p->taken[index], 1, memory_order_relaxed)) {
+        struct fpenv guard = fpenv_enter();
+        run_tasks(p, index);
+        fpenv_leave(guard);
+    } else {
+        atomic_store_explicit(&p->misused, 1, memory_order_relaxed);
+    }
+    gate_leave(p);
+}
+
+/* The executor's contract is checked, not trusted: it must have run each worker once, and none may be inside when it returns. Whatever it
+ * did, no worker is inside and no task is left when we return. */
+static infer_status run_on_host(struct pool *p, uint64_t n_tasks, pool_fn fn, void *arg)
+{
+    uint32_t n = n_tasks < p->threads ? (uint32_t)n_tasks : p->threads;
+    for (uint32_t i = 0; i < p->threads; i++)
+        atomic_store_explicit(&p->taken[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&p->misused, 0, memory_order_relaxed);
+    open_job(p, n_tasks, fn, arg);
+    bool good = p->host.run(p->host.user, n, host_worker, p) == 0;
+    good = (atomic_load(&p->gate) & GATE_COUNT) == 0 && good;
+    close_job(p);
+    run_tasks(p, 0);
+    for (uint32_t i = 0; i < p->threads; i++)
+        good = good && atomic_load_explicit(&p->taken[i], memory_order_relaxed) == (i < n);
+    return good && !atomic_load_explicit(&p->misused, memory_order_relaxed) ? INFER_OK : INFER_ERROR_HOST;
+}
+
+infer_status pool_run(struct pool *p, uint64_t n_tasks, pool_fn fn, void *arg)
+{
+    infer_status st = INFER_OK;
     struct fpenv guard = fpenv_enter();
-    if (n_tasks > 1 && p->threads > 1 && pool_start(p, NULL) == INFER_OK && p->running > 0) {
+    if (n_tasks > 1 && p->host.run) {
+        st = run_on_host(p, n_tasks, fn, arg);
+    } else if (n_tasks > 1 && p->threads > 1 && pool_start(p, NULL) == INFER_OK && p->running > 0) {
         open_job(p, n_tasks, fn, arg);
         run_tasks(p, 0);
         close_job(p);
@@ -230,6 +313,7 @@ void pool_run(struct pool *p, uint64_t n_tasks, pool_fn fn, void *arg)
             fn(arg, 0, i);
     }
     fpenv_leave(guard);
+    return st;
 }
 
 void pool_destroy(struct pool *p)
@@ -254,5 +338,6 @@ void pool_destroy(struct pool *p)
         os_mutex_destroy(&p->mutex);
     }
     mem_free(&alloc, p->workers);
+    mem_free(&alloc, p->taken);
     mem_free(&alloc, p);
 }

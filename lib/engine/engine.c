@@ -81,8 +81,12 @@ infer_status engine_create_on(const struct env *env, struct device *dev, uint64_
 
 infer_status engine_create(const infer_engine_options *options, infer_engine **out, infer_error *err)
 {
-    struct cpu_device_options d = {options->cpu, options->numerics,
-                                   options->threads ? options->threads : pool_default_threads()};
+    struct cpu_device_options d = {.cpu = options->cpu, .numerics = options->numerics, .threads = options->threads,
+                                   .executor = options->executor};
+    if (d.executor)
+        d.threads = d.executor->concurrency;
+    else if (!d.threads)
+        d.threads = pool_default_threads();
     if (options->threads > POOL_MAX_THREADS)
         return err_at(err, INFER_ERROR_ARGUMENT, "threads", 7, ERR_NO_OFFSET, "at most %u threads", POOL_MAX_THREADS);
     if (options->numerics != INFER_NUMERICS_EXACT && options->numerics != INFER_NUMERICS_PRECISE)

@@ -12,6 +12,7 @@
 struct dev_buffer {
     char *data;
     uint64_t bytes;
+    void *block; /* what data lies in, if not in this struct's own block or the host's memory */
 };
 
 /* Memory that grows to the largest size asked for and is kept, so that steady decoding allocates nothing. */

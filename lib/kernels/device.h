@@ -46,7 +46,8 @@ struct dev_matmul {
 enum dev_norm_kind { DEV_NORM_RMS, DEV_NORM_LAYER };
 
 /* dst[r] = norm(src[r]) * weight (+ bias), over n_row rows of `width` floats. Rows come in n_outer groups of n_inner:
- * row (o, i) begins at src + o * stride + i * width floats (so that heads inside a wider row are normalised in place). */
+ * row (o, i) begins at src + o * stride + i * width floats (so that heads inside a wider row are normalised in place).
+ * With add: src[r] += add[r] first, which changes src. */
 struct dev_norm {
     enum dev_norm_kind kind;
     struct dev_ref dst, src;     /* the same or disjoint */
@@ -54,6 +55,7 @@ struct dev_norm {
     uint32_t n_outer, n_inner, width;
     uint32_t dst_stride, src_stride; /* floats between outer rows */
     float eps;
+    struct dev_ref add; /* laid out as src; or absent. May be dst */
 };
 
 enum dev_rope_kind {
@@ -114,6 +116,8 @@ struct dev_attention {
     const uint64_t *lo, *hi; /* host memory, [n_row] */
 };
 
+#define DEV_READ_ROWS 16u
+
 struct device;
 
 struct device_ops {
@@ -127,6 +131,8 @@ struct device_ops {
 
     void (*write)(struct device *d, struct dev_ref dst, const void *host, uint64_t bytes);
     void (*read)(struct device *d, void *host, struct dev_ref src, uint64_t bytes);
+    /* host[i] = src[i], n_row rows (at most DEV_READ_ROWS) of `width` floats, packed. finite[i]: whether all of row i are. */
+    void (*read_rows)(struct device *d, float *const *host, struct dev_ref src, uint32_t n_row, uint32_t width, bool *finite);
     void (*copy)(struct device *d, struct dev_ref dst, struct dev_ref src, uint64_t bytes);
 
     /* dst[r] = w.row(ids[r]) * scale, decoded to f32; with add: dst[r] += it. ids [n_row] host memory, each < w.n_out. */
@@ -165,6 +171,7 @@ struct cpu_device_options {
     int32_t cpu;      /* INFER_CPU_* */
     int32_t numerics; /* INFER_NUMERICS_* */
     uint32_t threads; /* at least 1 */
+    const infer_executor *executor; /* NULL: own threads; else used instead of them, copied */
 };
 
 struct alloc;

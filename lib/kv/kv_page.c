@@ -3,10 +3,10 @@
 #include "base/checked.h"
 #include "base/os_thread.h"
 
-/* A slab holds as many pages as fit, at least one: more the more there is already, so that long contexts lie in large buffers, which the system can back
- * with huge pages. Under a budget a slab takes a sixteenth of it at most, for pages of one size cannot serve another. */
-#define SLAB_BYTES ((uint64_t)1 << 21)
-#define SLAB_MAX_BYTES ((uint64_t)1 << 25)
+/* A slab holds as many pages as fit, at least one. Slabs grow with what is in use, so that there are never very many. */
+#define SLAB_LEAST ((uint64_t)1 << 21)
+#define SLAB_MOST ((uint64_t)1 << 25)
+#define SLAB_SHARE 8u /* of what is in use */
 #define SLAB_MAX_PAGES 64u
 
 struct kv_slab {
@@ -74,16 +74,11 @@ uint64_t kv_pool_bytes(struct kv_pool *pool)
     return used;
 }
 
-static uint64_t slab_bytes(const struct kv_pool *pool)
-{
-    uint64_t most = pool->budget && pool->budget / 16 < SLAB_MAX_BYTES ? pool->budget / 16 : SLAB_MAX_BYTES;
-    uint64_t want = pool->used / 4 < most ? pool->used / 4 : most;
-    return want > SLAB_BYTES ? want : SLAB_BYTES;
-}
-
 static infer_status slab_new(struct kv_pool *pool, uint64_t page_bytes, struct kv_slab **out, infer_error *err)
 {
-    uint64_t n = slab_bytes(pool) / page_bytes, left = pool->budget ? pool->budget - pool->used : UINT64_MAX;
+    uint64_t want = pool->used / SLAB_SHARE, left = pool->budget ? pool->budget - pool->used : UINT64_MAX;
+    want = want < SLAB_LEAST ? SLAB_LEAST : want > SLAB_MOST ? SLAB_MOST : want;
+    uint64_t n = want / page_bytes;
     n = n < 1 ? 1 : n > SLAB_MAX_PAGES ? SLAB_MAX_PAGES : n;
     if (n > left / page_bytes)
         n = left / page_bytes;

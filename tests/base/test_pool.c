@@ -186,6 +186,123 @@ static void test_host_fpenv(void **state)
 #endif
 }
 
+/* What an executor does with its workers. The order is i = 0 .. count - 1 unless said. */
+enum habit { SERIAL, REVERSE, ONLY_LAST, FAILS, FAILS_AFTER, LEAVES_OUT_LAST, TWICE, BEYOND, STALE, N_HABITS };
+
+struct host {
+    enum habit habit;
+    int calls;
+    uint32_t most;
+    infer_task_fn task; /* of the last run */
+    void *task_arg;
+};
+
+static int32_t host_run(void *user, uint32_t count, infer_task_fn task, void *task_arg)
+{
+    struct host *h = user;
+    h->calls++;
+    h->most = count > h->most ? count : h->most;
+    h->task = task;
+    h->task_arg = task_arg;
+    if (h->habit == FAILS)
+        return -1;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t k = h->habit == REVERSE ? count - 1 - i : i;
+        if ((h->habit == ONLY_LAST && k + 1 < count) || (h->habit == LEAVES_OUT_LAST && k + 1 == count))
+            continue;
+        task(task_arg, k);
+        if (h->habit == TWICE)
+            task(task_arg, k);
+    }
+    if (h->habit == BEYOND)
+        task(task_arg, count);
+    return h->habit == FAILS_AFTER ? 1 : 0;
+}
+
+static void test_executor(void **state)
+{
+    (void)state;
+    static struct job j;
+    for (uint32_t threads = 1; threads <= 5; threads += 2) {
+        for (int habit = 0; habit < N_HABITS; habit++) {
+            struct test_alloc t = {0};
+            struct alloc a = test_alloc_of(&t);
+            struct host h = {.habit = (enum habit)habit};
+            infer_executor x = {(uint32_t)sizeof x, threads, &h, host_run};
+            infer_status want = habit == SERIAL || habit == REVERSE || habit == STALE ? INFER_OK : INFER_ERROR_HOST;
+            if (threads == 1 && habit == ONLY_LAST)
+                want = INFER_OK; /* it is the only one */
+            assert_int_equal(pool_create_on_host(&a, &x, &j.pool, NULL), INFER_OK);
+            assert_int_equal(pool_threads(j.pool), threads);
+            for (uint64_t n = 2; n < 40; n++) {
+                memset(j.runs, 0, sizeof j.runs);
+                infer_status st = pool_run(j.pool, n, job_fn, &j);
+                assert_int_equal(st, want);
+                for (uint64_t i = 0; i < MAX_TASKS; i++) /* whatever the executor did, each task ran once */
+                    assert_int_equal(atomic_load(&j.runs[i]), i < n);
+                if (habit == STALE) /* long after: does nothing */
+                    h.task(h.task_arg, 0);
+            }
+            assert_int_equal(h.calls, 38);
+            assert_int_equal(h.most, threads);
+            assert_false(atomic_load(&j.bad_worker) || atomic_load(&j.bad_env));
+            pool_destroy(j.pool);
+            assert_int_equal(t.live, 0);
+        }
+    }
+}
+
+/* An executor that returns while a worker is still inside. */
+struct hasty {
+    struct os_thread thread;
+    bool started;
+    infer_task_fn task;
+    void *task_arg;
+};
+
+static void hasty_main(void *arg)
+{
+    struct hasty *h = arg;
+    h->task(h->task_arg, 1);
+}
+
+static void wait_inside(void *arg, uint32_t worker, uint64_t task)
+{
+    struct job *j = arg;
+    (void)worker;
+    usleep(task == 0 ? 20000 : 2000);
+    atomic_fetch_add(&j->runs[task], 1);
+}
+
+static int32_t hasty_run(void *user, uint32_t count, infer_task_fn task, void *task_arg)
+{
+    struct hasty *h = user;
+    (void)count;
+    h->task = task;
+    h->task_arg = task_arg;
+    h->started = os_thread_start(&h->thread, hasty_main, h);
+    usleep(5000); /* it is inside a task now */
+    return 0;
+}
+
+static void test_executor_returns_early(void **state)
+{
+    (void)state;
+    static struct job j;
+    struct hasty h = {0};
+    infer_executor x = {(uint32_t)sizeof x, 2, &h, hasty_run};
+    assert_int_equal(pool_create_on_host(&alloc_default, &x, &j.pool, NULL), INFER_OK);
+    infer_status st = pool_run(j.pool, 4, wait_inside, &j);
+    if (h.started)
+        os_thread_join(&h.thread);
+    assert_int_equal(st, INFER_ERROR_HOST);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(atomic_load(&j.runs[i]), 1);
+    pool_destroy(j.pool);
+    if (!h.started)
+        skip(); /* a build without threads */
+}
+
 struct counter {
     struct os_mutex mutex;
     struct os_cond cond;
@@ -275,7 +392,7 @@ static void test_quota(void **state)
     assert_int_equal(quota_with("0::/a/b\n", NULL, NULL, NULL, NULL), UINT32_MAX);
     assert_int_equal(quota_with("0::/a/b\n", "cg/a/b/cpu.max", "max 100000\n", NULL, NULL), UINT32_MAX);
     assert_int_equal(quota_with("0::/a/b\n", "cg/a/b/cpu.max", "300000 100000\n", NULL, NULL), 3);
-    assert_int_equal(quota_with("0::/a/b\n", "cg/a/b/cpu.max", "300000 100000\n", "cg/a/cpu.max", "250000 100000"), 2);
+    assert_int_equal(quota_with("0::/a/b\n", "cg/a/b/cpu.max", "400000 100000\n", "cg/a/cpu.max", "250000 100000"), 3);
     assert_int_equal(quota_with("0::/\n", "cg/cpu.max", "50000 100000\n", NULL, NULL), 1);
     assert_int_equal(quota_with("0::/gone/x\n", "cg/cpu.max", "200000 100000\n", NULL, NULL), 2);
     assert_int_equal(quota_with("3:cpuset:/\n4:cpu,cpuacct:/p\n", "cg/cpu,cpuacct/p/cpu.cfs_quota_us", "400000\n",
@@ -320,7 +437,8 @@ int main(void)
         cmocka_unit_test(test_runs),       cmocka_unit_test(test_start_and_destroy),
         cmocka_unit_test(test_fork),       cmocka_unit_test(test_host_fpenv),
         cmocka_unit_test(test_threads),    cmocka_unit_test(test_quota),
-        cmocka_unit_test(test_cores),
+        cmocka_unit_test(test_cores),      cmocka_unit_test(test_executor),
+        cmocka_unit_test(test_executor_returns_early),
     };
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

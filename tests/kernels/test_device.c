@@ -17,7 +17,7 @@ static struct device *make(int32_t cpu, int32_t numerics, uint32_t threads)
 {
     struct device *d = NULL;
     infer_error err;
-    struct cpu_device_options o = {cpu, numerics, threads};
+    struct cpu_device_options o = {cpu, numerics, threads, NULL};
     assert_int_equal(cpu_device_create(&alloc_default, &o, &d, &err), INFER_OK);
     return d;
 }
@@ -615,7 +615,7 @@ static void step(struct run *r, struct flow **flows, const float **x, float **y,
         }
     }
     o->rope_table(d, table, inv, DIM / 2, pos, rows, 1.0f);
-    struct dev_norm nn = {DEV_NORM_RMS, rn, rx, norm, none, rows, 1, HIDDEN, HIDDEN, HIDDEN, 1e-6f};
+    struct dev_norm nn = {DEV_NORM_RMS, rn, rx, norm, none, rows, 1, HIDDEN, HIDDEN, HIDDEN, 1e-6f, none};
     o->norm(d, &nn);
     struct dev_matmul qkv[3] = {{r->l.dw[0], none, q, Q_WIDTH}, {r->l.dw[1], none, k, KV_WIDTH}, {r->l.dw[2], none, v, KV_WIDTH}};
     o->matmul(d, rn, HIDDEN, rows, qkv, 3);
@@ -789,7 +789,7 @@ static void test_options(void **state)
     (void)state;
     struct device *d = NULL;
     infer_error err;
-    struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 1};
+    struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 1, NULL};
     o.cpu = cpu_level_supported(INFER_CPU_NEON) ? INFER_CPU_AVX2 : INFER_CPU_NEON;
     assert_int_equal(cpu_device_create(&alloc_default, &o, &d, &err), INFER_ERROR_UNSUPPORTED);
     assert_non_null(strstr(err.text, cpu_level_name(o.cpu)));
@@ -815,7 +815,7 @@ static void test_no_memory(void **state)
     for (uint64_t n = 1;; n++) {
         struct test_alloc t = {.fail_at = n};
         struct alloc a = test_alloc_of(&t);
-        struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 2};
+        struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 2, NULL};
         struct device *d = NULL;
         infer_status s = cpu_device_create(&a, &o, &d, NULL);
         if (s) {
@@ -872,7 +872,7 @@ static void test_steady(void **state)
     (void)state;
     struct test_alloc t = {0};
     struct alloc a = test_alloc_of(&t);
-    struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 2};
+    struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 2, NULL};
     struct device *d = NULL;
     assert_int_equal(cpu_device_create(&a, &o, &d, NULL), INFER_OK);
     enum { N = 3000 };
@@ -899,12 +899,79 @@ static void test_steady(void **state)
     assert_int_equal(t.live, 0);
 }
 
+/* The sum and the norm in one are the sum, then the norm; the result may go over what was added. */
+static void test_add_norm(void **state)
+{
+    (void)state;
+    struct device *d = plain();
+    uint64_t seed = 61;
+    enum { ROWS = 70, WIDTH = 301, BYTES = ROWS * WIDTH * 4 };
+    float *x = randoms(&seed, ROWS * WIDTH), *y = randoms(&seed, ROWS * WIDTH), *w = randoms(&seed, WIDTH);
+    float *want[2] = {malloc(BYTES), malloc(BYTES)}, *got = malloc(BYTES);
+    for (int kind = 0; kind < 2; kind++) {
+        struct dev_ref rx = upload(d, x, BYTES), ry = upload(d, y, BYTES), rw = upload(d, w, WIDTH * 4);
+        struct dev_norm op = {.kind = kind ? DEV_NORM_LAYER : DEV_NORM_RMS, .dst = ry, .src = rx, .weight = rw, .n_outer = ROWS, .n_inner = 1,
+                              .width = WIDTH, .dst_stride = WIDTH, .src_stride = WIDTH, .eps = 1e-5f};
+        d->ops->add(d, rx, ry, ROWS * WIDTH);
+        d->ops->norm(d, &op);
+        d->ops->read(d, want[0], rx, BYTES);
+        d->ops->read(d, want[1], ry, BYTES);
+        d->ops->write(d, rx, x, BYTES);
+        d->ops->write(d, ry, y, BYTES);
+        op.add = ry;
+        d->ops->norm(d, &op);
+        d->ops->read(d, got, rx, BYTES);
+        assert_memory_equal(got, want[0], BYTES);
+        d->ops->read(d, got, ry, BYTES);
+        assert_memory_equal(got, want[1], BYTES);
+        drop(d, rx), drop(d, ry), drop(d, rw);
+    }
+    assert_int_equal(d->ops->sync(d, NULL), INFER_OK);
+    free(x), free(y), free(w), free(want[0]), free(want[1]), free(got);
+    d->ops->destroy(d);
+}
+
+static void test_read_rows(void **state)
+{
+    (void)state;
+    struct device *d = plain();
+    uint64_t seed = 62;
+    enum { ROWS = DEV_READ_ROWS };
+    static const uint32_t widths[] = {1, 15, 160, 8192, 20011};
+    for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
+        uint32_t width = widths[k];
+        float *x = randoms(&seed, ROWS * width), *out = malloc(ROWS * (size_t)width * 4), *host[ROWS];
+        bool want[ROWS], finite[ROWS];
+        static const float bad[] = {INFINITY, -INFINITY, NAN};
+        for (uint32_t i = 0; i < ROWS; i++) {
+            host[i] = out + (size_t)(ROWS - 1 - i) * width; /* anywhere */
+            want[i] = test_rand(&seed) % 2;
+            x[(size_t)i * width] = 3.4e38f;
+            if (!want[i])
+                x[(size_t)i * width + test_rand(&seed) % width] = bad[i % 3];
+        }
+        struct dev_ref rx = upload(d, x, ROWS * (uint64_t)width * 4);
+        for (uint32_t n = 1; n <= ROWS; n += 5) {
+            memset(finite, 2, sizeof finite);
+            d->ops->read_rows(d, host, rx, n, width, finite);
+            for (uint32_t i = 0; i < n; i++) {
+                assert_memory_equal(host[i], x + (size_t)i * width, width * 4);
+                assert_int_equal(finite[i], want[i]);
+            }
+        }
+        drop(d, rx);
+        free(x), free(out);
+    }
+    assert_int_equal(d->ops->sync(d, NULL), INFER_OK);
+    d->ops->destroy(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory),  cmocka_unit_test(test_embed),       cmocka_unit_test(test_norm),
         cmocka_unit_test(test_matmul),  cmocka_unit_test(test_rope),        cmocka_unit_test(test_elements),
-        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_attention), cmocka_unit_test(test_add_norm), cmocka_unit_test(test_read_rows),
         cmocka_unit_test(test_layer),   cmocka_unit_test(test_levels),      cmocka_unit_test(test_options),
         cmocka_unit_test(test_recording),
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_unsupported), cmocka_unit_test(test_steady),

@@ -1,6 +1,7 @@
 #include "options.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +123,7 @@ static int set_real(const struct option *o, float *field, const char *value)
 {
     char *end;
     double v = strtod(value, &end);
-    if (!value[0] || *end || !isfinite(v))
+    if (!value[0] || *end || !(fabs(v) <= DBL_MAX))
         return bad_value(o, value, "a number");
     if (v < o->lo || v > o->hi) {
         complain(INFER_ERROR_ARGUMENT, "--%s: %s is out of range (%g to %g)", o->name, value, o->lo, o->hi);
