@@ -283,7 +283,7 @@ int main(int argc, char **argv)
         default: return 2;
         }
     }
-    struct cpu_device_options o = {b.level, INFER_NUMERICS_EXACT, b.threads};
+    struct cpu_device_options o = {.cpu = b.level, .numerics = INFER_NUMERICS_EXACT, .threads = b.threads};
     if (cpu_device_create(&alloc_default, &o, &b.dev, NULL) || pool_create(&alloc_default, b.threads, &pool, NULL))
         return 1;
     uint64_t n_pages = b.depth / DEV_KV_PAGE;
