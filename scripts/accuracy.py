@@ -130,13 +130,14 @@ def reference(path, prefix, windows, threads):
 
 def pack(prefix):
     """The format of tools/infer-bench/logits_file.h; rows of every position."""
-    n_vocab = Path(f"{prefix}.logits.f32").stat().st_size // 4 // (WINDOWS * LENGTH)
+    positions = Path(f"{prefix}.tokens.i32").stat().st_size // 4
+    n_vocab = Path(f"{prefix}.logits.f32").stat().st_size // 4 // positions
     with open(f"{prefix}.ref", "wb") as out:
-        out.write(struct.pack("<8sIIIIIIQ24x", b"INFLOGIT", 1, 64, n_vocab, LENGTH, 0, 0, WINDOWS * LENGTH))
+        out.write(struct.pack("<8sIIIIIIQ24x", b"INFLOGIT", 1, 64, n_vocab, LENGTH, 0, 0, positions))
         for part in ("tokens.i32", "logits.f32"):
             with open(f"{prefix}.{part}", "rb") as f:
                 shutil.copyfileobj(f, out, 1 << 24)
-    print(f"{prefix}.ref: {n_vocab} logits at {WINDOWS * LENGTH} positions")
+    print(f"{prefix}.ref: {n_vocab} logits at {positions} positions")
 
 
 # ---------------------------------------------------------------- comparison
@@ -234,13 +235,9 @@ def main():
     args.dir.mkdir(parents=True, exist_ok=True)
     prefix = args.dir / args.model.stem
     if args.command == "reference":
-<<<<<<< HEAD
         reference(args.model, prefix, args.windows, args.threads)
-=======
-        reference(args.model, prefix)
     if args.command == "pack":
         pack(prefix)
->>>>>>> main
     if args.tokens_out:
         args.tokens_out.write_bytes(Path(f"{prefix}.tokens.i32").read_bytes())
     if args.command == "compare":

@@ -48,7 +48,7 @@ def answer(*args, **more):
 
 
 def close(a, b, share=1e-2):
-    assert abs(a - b) <= share * max(abs(a), abs(b)), f"{a} is not {b}"
+    assert abs(a - b) <= share * max(abs(a), abs(b)) + 2e-6, f"{a} is not {b}"
 
 
 # ---- The command line ----

@@ -400,7 +400,7 @@ static void fill_row(struct row *r, const struct session *s, const struct work *
     row_text(r, "unit", unit);
     row_series(r, "rate", rate, 1e-9, 3);
     row_text(r, "limit", w->limit == LIMIT_READ ? "read" : w->limit == LIMIT_INT8 ? "int8" : "f32");
-    row_series(r, "share", share, 1, 4);
+    row_series(r, "share", share, 1, 6);
 }
 
 static void print_result(struct session *s, const struct work *w, const struct place *p, const struct series *rate,

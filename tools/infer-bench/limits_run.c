@@ -12,7 +12,7 @@
 #include "limits_impl.h"
 
 #define MAX_THREADS 256
-#define PIECE ((size_t)1 << 20)      /* what a thread claims at a time: neighbouring pieces are read at the same time, as weights are */
+#define PIECE ((size_t)4 << 20)      /* what a thread claims at a time */
 #define HUGE_PAGE ((size_t)2 << 20)
 #define PASS_BYTES ((size_t)256 << 20) /* of one loop; the next one goes on behind, so that nothing is read twice from a cache */
 #define REREAD_BYTES ((size_t)128 << 20) /* at least, of one loop */

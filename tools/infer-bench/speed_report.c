@@ -75,10 +75,10 @@ static void fill_limits(struct row *r, const struct speed *s)
     row_text(r, "limit_reread_loop", s->how[LIMIT_REREAD]);
     row_text(r, "limit_int8_loop", s->how[LIMIT_INT8]);
     row_text(r, "limit_f32_loop", s->how[LIMIT_F32]);
-    row_series(r, "read_share", &s->read_share, 1, 4);
-    row_series(r, "reread_share", &s->reread_share, 1, 4);
-    row_series(r, "int8_share", &s->int8_share, 1, 4);
-    row_series(r, "f32_share", &s->f32_share, 1, 4);
+    row_series(r, "read_share", &s->read_share, 1, 6);
+    row_series(r, "reread_share", &s->reread_share, 1, 6);
+    row_series(r, "int8_share", &s->int8_share, 1, 6);
+    row_series(r, "f32_share", &s->f32_share, 1, 6);
 }
 
 static void fill_costs(struct row *r, const struct model *m, const struct speed *s)
