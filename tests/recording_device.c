@@ -219,6 +219,17 @@ static void op_read(struct device *d, void *host, struct dev_ref src, uint64_t b
         r->inner->ops->read(r->inner, host, src, bytes);
 }
 
+static void op_read_rows(struct device *d, float *const *host, struct dev_ref src, uint32_t n_row, uint32_t width, bool *finite)
+{
+    struct recorder *r = rec(d);
+    record(r, "read_rows", "rows %u width %u", n_row, width);
+    if (n_row > DEV_READ_ROWS)
+        unsound(r, "%u rows", n_row);
+    src = use_f32(r, src, (uint64_t)n_row * width, 0, "src");
+    if (!r->bad)
+        r->inner->ops->read_rows(r->inner, host, src, n_row, width, finite);
+}
+
 static void op_copy(struct device *d, struct dev_ref dst, struct dev_ref src, uint64_t bytes)
 {
     struct recorder *r = rec(d);
@@ -252,7 +263,9 @@ static void op_norm(struct device *d, const struct dev_norm *op)
     record(r, "norm", "kind %d outer %u inner %u width %u bias %d", (int)o.kind, o.n_outer, o.n_inner, o.width, o.bias.buf != NULL);
     uint64_t width = (uint64_t)o.n_inner * o.width;
     o.dst = use_rows(r, o.dst, o.n_outer, width, o.dst_stride, 1, "dst");
-    o.src = use_rows(r, o.src, o.n_outer, width, o.src_stride, 0, "src");
+    o.src = use_rows(r, o.src, o.n_outer, width, o.src_stride, o.add.buf != NULL, "src");
+    if (o.add.buf)
+        o.add = use_rows(r, o.add, o.n_outer, width, o.src_stride, 0, "add");
     o.weight = use_f32(r, o.weight, o.width, 0, "weight");
     o.bias = optional(r, o.bias, o.width, "bias");
     if (!r->bad)
@@ -311,7 +324,7 @@ static void op_rope(struct device *d, const struct dev_rope *op)
 
 static uint64_t kv_bytes(const struct dev_kv *kv)
 {
-    return (uint64_t)kv->n_head_kv * kv->head_dim * DEV_KV_PAGE * (kv->type == INFER_KV_F32 ? 4 : 2);
+    return kv->n_head_kv * dev_kv_head_bytes(kv->type, kv->head_dim);
 }
 
 /* The wrapped device's pages of the elements [lo, hi) into out. */
@@ -357,7 +370,7 @@ static uint64_t rows_of(const struct dev_seq *seqs, uint32_t n)
 static void check_kv(struct recorder *r, const struct dev_kv *kv)
 {
     if (!kv->n_head_kv || !kv->head_dim || kv->head_dim % DEV_HEAD_DIM_STEP || kv->head_dim > DEV_MAX_HEAD_DIM || kv->type < INFER_KV_F16
-        || kv->type > INFER_KV_BF16)
+        || kv->type > INFER_KV_INT8)
         unsound(r, "KV type %d, %u heads of %u", (int)kv->type, kv->n_head_kv, kv->head_dim);
 }
 
@@ -494,6 +507,7 @@ static const struct device_ops recording_ops = {
     .free = op_free,
     .write = op_write,
     .read = op_read,
+    .read_rows = op_read_rows,
     .copy = op_copy,
     .embed = op_embed,
     .norm = op_norm,

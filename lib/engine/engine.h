@@ -18,6 +18,7 @@ struct batch_arrays {
     uint32_t ids[ENGINE_BATCH_ROWS], positions[ENGINE_BATCH_ROWS], out_rows[ENGINE_BATCH_ROWS];
     uint64_t lo[NET_KV_GROUPS][ENGINE_BATCH_ROWS], hi[ENGINE_BATCH_ROWS];
     float *out[ENGINE_BATCH_ROWS];
+    bool finite[ENGINE_BATCH_ROWS]; /* of out */
     struct batch_embedding embeddings[ENGINE_BATCH_ROWS];
     struct dev_seq seqs[NET_KV_GROUPS][ENGINE_BATCH_ROWS];
     uint32_t items[ENGINE_BATCH_ROWS]; /* the step item of each dev_seq */

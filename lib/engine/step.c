@@ -12,6 +12,7 @@ struct part {
     infer_session *s;
     uint64_t from, n;  /* elements */
     uint64_t n_wanted; /* of them with logits */
+    uint32_t out;      /* the first of these in the batch's list of logits */
 };
 
 static uint64_t item_goal(const infer_step_item *it)
@@ -78,7 +79,7 @@ static infer_status add_item(struct batch *b, struct batch_arrays *ba, const inf
     infer_engine *engine = s->model->engine;
     uint64_t n = item_goal(it), room = ENGINE_BATCH_ROWS - b->n_row;
     n = n < room ? n : room;
-    *part = (struct part){s, s->computed, n, 0};
+    *part = (struct part){s, s->computed, n, 0, b->n_out};
     for (uint64_t i = 0; i < n; i++)
         part->n_wanted += wants_logits(it, s->computed + i);
     infer_status st = reserve_logits(s, part->n_wanted, err);
@@ -101,23 +102,12 @@ static infer_status add_item(struct batch *b, struct batch_arrays *ba, const inf
     return INFER_OK;
 }
 
-static bool row_finite(const float *x, uint64_t n)
-{
-    uint32_t bad = 0, bits;
-    for (uint64_t i = 0; i < n; i++) {
-        memcpy(&bits, x + i, 4);
-        bad |= (bits & 0x7F800000u) == 0x7F800000u;
-    }
-    return !bad;
-}
-
 /* After a batch succeeded: takes over one item's part of it. */
-static infer_status commit(infer_step_item *it, const struct part *part, infer_error *err)
+static infer_status commit(infer_step_item *it, const struct part *part, const bool *finite, infer_error *err)
 {
     infer_session *s = part->s;
-    uint64_t width = s->model->net->h.n_logits;
     for (uint64_t r = 0; r < part->n_wanted; r++)
-        if (!row_finite(s->logits + (s->n_logits_rows + r) * width, width))
+        if (!finite[part->out + r])
             return err_set(err, INFER_ERROR_NONFINITE, "the logits of element %llu are not finite",
                            (unsigned long long)s->logits_pos[s->n_logits_rows + r]);
     s->n_logits_rows += part->n_wanted;
@@ -170,7 +160,7 @@ static void run_batch(infer_engine *engine, const struct net *net, struct batch 
         st = forward(net, &engine->ws, b, cancel, &e);
     for (uint32_t i = 0; i < b->n_seq; i++) {
         infer_step_item *it = &items[engine->batch->items[i]];
-        infer_status one = st == INFER_OK ? commit(it, &parts[i], &e) : st;
+        infer_status one = st == INFER_OK ? commit(it, &parts[i], b->finite, &e) : st;
         if (one != INFER_OK)
             item_failed(o, it, one, &e);
     }
@@ -185,7 +175,7 @@ static void step_all(infer_engine *engine, const struct net *net, infer_step_ite
     for (;;) {
         struct batch b = {.ids = ba->ids, .positions = ba->positions, .embeddings = ba->embeddings, .hi = ba->hi,
                           .lo = {ba->lo[0], ba->lo[1]}, .seqs = {ba->seqs[0], ba->seqs[1]}, .out_rows = ba->out_rows,
-                          .out = ba->out};
+                          .out = ba->out, .finite = ba->finite};
         if (cancel_is_set(cancel)) {
             infer_error e = {0};
             infer_status st = err_set(&e, INFER_ERROR_CANCELLED, "cancelled");

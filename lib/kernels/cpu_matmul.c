@@ -1,11 +1,14 @@
-/* Matrix products of the CPU device. The tasks of a call are tiles of weight rows of all its products together, by chunks of columns (rows of
- * activations) that fit the second-level cache; the chunk is the outer loop. */
+/* Matrix products of the CPU device. The tasks of a call are tiles of weight rows of all its products together; float products also split the
+ * columns (rows of activations) into chunks, the outer loop. */
+#include <string.h>
+
+#include "base/checked.h"
 #include "kernels/cpu_device_impl.h"
 #include "kernels/dequant.h"
 
-#define CHUNK_BYTES (512u * 1024u) /* of activations */
 #define MIN_TILE_BYTES 8192u       /* of weights, one column */
 #define PRECISE_FLOATS 65536u      /* of decoded rows */
+#define MIN_SPREAD 16u             /* columns worth copying */
 
 struct call {
     struct cpu_device *d;
@@ -62,7 +65,7 @@ static void run_quantised(const struct call *c, const struct span *s, uint32_t w
     mm_rows(&c->d->k.mm, &a);
 }
 
-static void run_float(const struct call *c, const struct span *s)
+static void run_float(const struct call *c, const struct span *s, uint32_t worker)
 {
     const struct dev_weight *w = &s->op->w;
     struct fmm_args a = {
@@ -76,6 +79,7 @@ static void run_float(const struct call *c, const struct span *s)
         .x_stride = c->src_stride,
         .y = s->y,
         .y_stride = s->op->dst_stride,
+        .scratch = cpu_worker(c->d, worker),
     };
     float_product(c->d, w->type)(&a);
 }
@@ -90,7 +94,8 @@ static uint32_t precise_rows(uint32_t n_in)
 static void run_precise(const struct call *c, const struct span *s, uint32_t worker)
 {
     const struct dev_weight *w = &s->op->w;
-    float *rows = cpu_worker(c->d, worker);
+    char *scratch = cpu_worker(c->d, worker);
+    float *rows = (float *)(scratch + FMM_SCRATCH_BYTES);
     uint32_t step = precise_rows(w->n_in);
     struct fmm_args a = {
         .w = rows,
@@ -100,6 +105,7 @@ static void run_precise(const struct call *c, const struct span *s, uint32_t wor
         .x = c->src + (size_t)s->col0 * c->src_stride,
         .x_stride = c->src_stride,
         .y_stride = s->op->dst_stride,
+        .scratch = scratch,
     };
     for (uint32_t r = s->row0; r < s->row1; r += step) {
         a.row1 = s->row1 - r < step ? s->row1 - r : step;
@@ -127,7 +133,7 @@ static void product_task(void *arg, uint32_t worker, uint64_t task)
     s.n_col = c->n_row - s.col0 < c->chunk ? c->n_row - s.col0 : c->chunk;
     s.y = cpu_f32(op->dst) + (size_t)s.col0 * op->dst_stride;
     if (float_product(c->d, op->w.type))
-        run_float(c, &s);
+        run_float(c, &s, worker);
     else if (c->columns)
         run_quantised(c, &s, worker);
     else
@@ -144,22 +150,47 @@ static void quantise_task(void *arg, uint32_t worker, uint64_t row)
     mm_quantise(&c->d->k.mm, c->src + row * c->src_stride, c->n_in, c->columns, (uint32_t)row, c->n_row);
 }
 
-/* Quantised columns or room for decoded rows, as the products need. */
-static bool prepare(struct call *c)
+/* A stride of columns for n_in floats: of lines of 64 bytes, 13 modulo 64, so that columns spread over the sets of the caches. */
+static uint32_t spread(uint32_t n_in)
 {
-    bool packed = false;
-    for (uint32_t i = 0; i < c->n_ops; i++) {
-        int32_t type = c->ops[i].w.type;
-        if (!cpu_device_can_multiply(type)) {
-            cpu_fail(c->d, INFER_ERROR_INTERNAL);
-            return false;
-        }
-        packed = packed || !float_product(c->d, type);
+    uint32_t lines = (n_in - 1) / 16 + 1;
+    return (lines + (13 - lines) % 64) * 16;
+}
+
+static void spread_task(void *arg, uint32_t worker, uint64_t row)
+{
+    (void)worker;
+    const struct call *c = arg;
+    memcpy((float *)c->d->columns.data + row * spread(c->n_in), c->src + row * c->src_stride, c->n_in * sizeof(float));
+}
+
+/* Many columns whose stride is a power of two would compete for a few sets of the caches: they are copied. */
+static bool spread_columns(struct call *c)
+{
+    uint64_t bytes;
+    if (!checked_mul(c->n_row, (uint64_t)spread(c->n_in) * sizeof(float), &bytes)) {
+        cpu_fail(c->d, INFER_ERROR_NO_MEMORY);
+        return false;
     }
-    if (!packed)
-        return true;
-    if (c->d->numerics == INFER_NUMERICS_PRECISE)
-        return cpu_workers_need(c->d, (uint64_t)precise_rows(c->n_in) * c->n_in * sizeof(float));
+    if (!cpu_scratch_get(c->d, &c->d->columns, bytes))
+        return false;
+    cpu_run(c->d, c->n_row, (uint64_t)c->n_row * c->n_in, spread_task, c);
+    c->src = c->d->columns.data;
+    c->src_stride = spread(c->n_in);
+    return true;
+}
+
+/* Scratch of products with floats, decoded rows behind it. */
+static bool prepare_floats(struct call *c, bool precise)
+{
+    uint64_t rows = precise ? (uint64_t)precise_rows(c->n_in) * c->n_in * sizeof(float) : 0;
+    if ((c->n_row > 1 || precise) && !cpu_workers_need(c->d, FMM_SCRATCH_BYTES + rows))
+        return false;
+    return c->n_row < MIN_SPREAD || spread_columns(c);
+}
+
+static bool quantise_columns(struct call *c)
+{
     c->columns = cpu_scratch_get(c->d, &c->d->columns, mm_columns_bytes(c->n_in, c->n_row));
     if (!c->columns)
         return false;
@@ -167,10 +198,37 @@ static bool prepare(struct call *c)
     return true;
 }
 
+/* Columns in the form, and the scratch, that the products need. */
+static bool prepare(struct call *c)
+{
+    bool packed = false, floats = false, precise = c->d->numerics == INFER_NUMERICS_PRECISE;
+    for (uint32_t i = 0; i < c->n_ops; i++) {
+        int32_t type = c->ops[i].w.type;
+        if (!cpu_device_can_multiply(type)) {
+            cpu_fail(c->d, INFER_ERROR_INTERNAL);
+            return false;
+        }
+        packed = packed || !float_product(c->d, type);
+        floats = floats || float_product(c->d, type);
+    }
+    if (packed && !precise && !quantise_columns(c))
+        return false;
+    if (floats && c->columns) /* of both kinds: rare */
+        return c->n_row == 1 || cpu_workers_need(c->d, FMM_SCRATCH_BYTES);
+    return c->columns || prepare_floats(c, packed);
+}
+
 static uint32_t clamp_tile(uint64_t rows, uint64_t least, uint64_t most)
 {
     rows = rows < least ? least : rows > most ? most : rows;
     return (uint32_t)((rows + MM_TILE_ROWS - 1) / MM_TILE_ROWS * MM_TILE_ROWS);
+}
+
+/* n cut into parts of even lengths, none longer than `most`. */
+static uint32_t even_parts(uint32_t n, uint32_t most)
+{
+    uint32_t parts = (n - 1) / most + 1;
+    return (n - 1) / parts + 1;
 }
 
 /* Enough tasks to share evenly, none too small to be worth claiming. */
@@ -182,9 +240,11 @@ static void choose_tiles(struct call *c)
     if (c->n_row == 1) {
         c->chunk = 1;
         c->tile = clamp_tile(rows / (threads * 8), MIN_TILE_BYTES / (c->ops[0].w.row_bytes + 1), 512);
+    } else if (!c->columns) {
+        c->chunk = even_parts(c->n_row, FMM_COLS);
+        c->tile = clamp_tile(rows / (threads * 8), 16, FMM_ROWS);
     } else {
-        uint64_t fit = CHUNK_BYTES / ((uint64_t)c->n_in * sizeof(float));
-        c->chunk = c->columns || fit > c->n_row ? c->n_row : fit < 32 ? 32 : (uint32_t)fit;
+        c->chunk = c->n_row;
         c->tile = clamp_tile(rows / (threads * 8), 16, 64);
     }
     c->n_tiles = 0;

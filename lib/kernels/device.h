@@ -46,7 +46,8 @@ struct dev_matmul {
 enum dev_norm_kind { DEV_NORM_RMS, DEV_NORM_LAYER };
 
 /* dst[r] = norm(src[r]) * weight (+ bias), over n_row rows of `width` floats. Rows come in n_outer groups of n_inner:
- * row (o, i) begins at src + o * stride + i * width floats (so that heads inside a wider row are normalised in place). */
+ * row (o, i) begins at src + o * stride + i * width floats (so that heads inside a wider row are normalised in place).
+ * With add: src[r] += add[r] first, which changes src. */
 struct dev_norm {
     enum dev_norm_kind kind;
     struct dev_ref dst, src;     /* the same or disjoint */
@@ -54,6 +55,7 @@ struct dev_norm {
     uint32_t n_outer, n_inner, width;
     uint32_t dst_stride, src_stride; /* floats between outer rows */
     float eps;
+    struct dev_ref add; /* laid out as src; or absent. May be dst */
 };
 
 enum dev_rope_kind {
@@ -75,12 +77,24 @@ enum dev_act { DEV_ACT_SILU, DEV_ACT_GELU_TANH, DEV_ACT_GELU_ERF, DEV_ACT_RELU }
 #define DEV_KV_PAGE 64u /* positions in a KV page: a constant of the numerics version */
 
 /* Where a layer's keys and values lie inside a KV page, and how. For each KV head h:
- * K transposed [head_dim][64] at k_off + h * (head_dim * 64 * elem), V [64][head_dim] at v_off + h * (head_dim * 64 * elem). */
+ * K transposed [head_dim][64] at k_off + h * dev_kv_head_bytes, V [64][head_dim] at v_off + h * dev_kv_head_bytes.
+ * INT8: groups of 32 dimensions of a position's head share a scale; behind a head's codes f16 scales, [groups][64] for both. */
 struct dev_kv {
     int32_t type; /* INFER_KV_* */
     uint32_t n_head_kv, head_dim;
     uint64_t k_off, v_off; /* bytes from the start of the page, multiples of 64 */
 };
+
+#define DEV_KV_GROUP 32u
+
+/* Bytes of a head's keys, or values, in a page: a multiple of 64. */
+static inline uint64_t dev_kv_head_bytes(int32_t type, uint32_t head_dim)
+{
+    uint64_t n = (uint64_t)head_dim * DEV_KV_PAGE, groups = ((uint64_t)head_dim + DEV_KV_GROUP - 1) / DEV_KV_GROUP;
+    if (type == INFER_KV_INT8)
+        return n + groups * DEV_KV_PAGE * 2;
+    return type == INFER_KV_F32 ? n * 4 : n * 2;
+}
 
 /* A run of batch rows that belong to one sequence: rows [row, row + n_row) are its elements [index, index + n_row). */
 struct dev_seq {
@@ -102,6 +116,8 @@ struct dev_attention {
     const uint64_t *lo, *hi; /* host memory, [n_row] */
 };
 
+#define DEV_READ_ROWS 16u
+
 struct device;
 
 struct device_ops {
@@ -115,6 +131,8 @@ struct device_ops {
 
     void (*write)(struct device *d, struct dev_ref dst, const void *host, uint64_t bytes);
     void (*read)(struct device *d, void *host, struct dev_ref src, uint64_t bytes);
+    /* host[i] = src[i], n_row rows (at most DEV_READ_ROWS) of `width` floats, packed. finite[i]: whether all of row i are. */
+    void (*read_rows)(struct device *d, float *const *host, struct dev_ref src, uint32_t n_row, uint32_t width, bool *finite);
     void (*copy)(struct device *d, struct dev_ref dst, struct dev_ref src, uint64_t bytes);
 
     /* dst[r] = w.row(ids[r]) * scale, decoded to f32; with add: dst[r] += it. ids [n_row] host memory, each < w.n_out. */

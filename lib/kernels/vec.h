@@ -28,8 +28,12 @@
 #include "base/err.h"
 
 /* Rows [row0, row1) of a float matrix w [..][n_in], row_bytes apart, times the columns x [n_col][x_stride]:
- * y[c * y_stride + row] = sum over i of w[row][i] * x[c][i]. Neither the number of columns nor the split of rows changes a bit. For many columns
- * of f16 or bf16 weights, widening a few rows to f32 and calling matmul_f32 on them gives the same bits. */
+ * y[c * y_stride + row] = sum over i of w[row][i] * x[c][i]. Neither the number of columns nor the split of rows changes a bit.
+ * Good shapes of a call with many columns: FMM_COLS columns, some FMM_ROWS rows; a stride of columns that is no multiple of a page. */
+#define FMM_COLS          96u
+#define FMM_ROWS          128u
+#define FMM_SCRATCH_BYTES (16384u + FMM_ROWS * FMM_COLS * 64u)
+
 struct fmm_args {
     const void *w; /* row 0 of the matrix */
     uint64_t row_bytes;
@@ -40,6 +44,7 @@ struct fmm_args {
     size_t x_stride; /* floats, at least n_in */
     float *y;
     size_t y_stride; /* floats */
+    void *scratch;   /* FMM_SCRATCH_BYTES, aligned to 64: of more than one column */
 };
 
 typedef void vec_rms_norm_fn(float *dst, const float *x, const float *weight, uint32_t n, float eps);

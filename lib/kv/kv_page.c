@@ -3,7 +3,10 @@
 #include "base/checked.h"
 #include "base/os_thread.h"
 
-#define SLAB_BYTES ((uint64_t)1 << 21) /* a slab holds as many pages as fit, at least one */
+/* A slab holds as many pages as fit, at least one. Slabs grow with what is in use, so that there are never very many. */
+#define SLAB_LEAST ((uint64_t)1 << 21)
+#define SLAB_MOST ((uint64_t)1 << 25)
+#define SLAB_SHARE 8u /* of what is in use */
 #define SLAB_MAX_PAGES 64u
 
 struct kv_slab {
@@ -73,7 +76,9 @@ uint64_t kv_pool_bytes(struct kv_pool *pool)
 
 static infer_status slab_new(struct kv_pool *pool, uint64_t page_bytes, struct kv_slab **out, infer_error *err)
 {
-    uint64_t n = SLAB_BYTES / page_bytes, left = pool->budget ? pool->budget - pool->used : UINT64_MAX;
+    uint64_t want = pool->used / SLAB_SHARE, left = pool->budget ? pool->budget - pool->used : UINT64_MAX;
+    want = want < SLAB_LEAST ? SLAB_LEAST : want > SLAB_MOST ? SLAB_MOST : want;
+    uint64_t n = want / page_bytes;
     n = n < 1 ? 1 : n > SLAB_MAX_PAGES ? SLAB_MAX_PAGES : n;
     if (n > left / page_bytes)
         n = left / page_bytes;

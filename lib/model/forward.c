@@ -84,14 +84,20 @@ static void embed(const struct pass *p)
                                    b->n_row, p->net->rope_mscale[group]);
 }
 
-/* dst = norm(src) over rows of n_embd; dst may be src. */
-static void norm(const struct pass *p, struct dev_ref dst, struct dev_ref src, uint32_t n_row,
-                 const struct dev_weight *weight, const struct dev_weight *bias)
+/* dst = norm(src) over rows of n_embd; dst may be src. With add: src += add first. */
+static void add_norm(const struct pass *p, struct dev_ref dst, struct dev_ref src, struct dev_ref add, uint32_t n_row,
+                     const struct dev_weight *weight, const struct dev_weight *bias)
 {
     uint32_t width = p->h->n_embd;
-    p->ops->norm(p->dev, &(struct dev_norm){.kind = p->net->arch->norm, .dst = dst, .src = src, .weight = weight->data,
+    p->ops->norm(p->dev, &(struct dev_norm){.kind = p->net->arch->norm, .dst = dst, .src = src, .add = add, .weight = weight->data,
                                             .bias = bias->data, .n_outer = n_row, .n_inner = 1, .width = width,
                                             .dst_stride = width, .src_stride = width, .eps = p->h->eps});
+}
+
+static void norm(const struct pass *p, struct dev_ref x, uint32_t n_row, const struct dev_weight *weight,
+                 const struct dev_weight *bias)
+{
+    add_norm(p, x, x, (struct dev_ref){0}, n_row, weight, bias);
 }
 
 static struct dev_matmul product(const struct net *net, uint32_t layer, enum slot w, enum slot bias, struct dev_ref dst,
@@ -116,14 +122,15 @@ static void prepare_heads(const struct pass *p, uint32_t layer, struct dev_ref x
                                                 .stride = width});
 }
 
-/* x += attention(norm(x)) */
+/* hid = attention(norm(x)), after x += hid of the layer before: whoever reads x next adds hid to it first. */
 static void attention_block(const struct pass *p, uint32_t layer)
 {
     const struct net *net = p->net;
     const struct batch *b = p->b;
     uint32_t group = net->layers[layer].group;
     struct dev_kv kv = net_kv(net, b->kv_type, layer);
-    norm(p, p->hid, p->x, b->n_row, net_layer(net, layer, SLOT_ATTN_NORM), net_layer(net, layer, SLOT_ATTN_NORM_B));
+    add_norm(p, p->hid, p->x, layer ? p->hid : (struct dev_ref){0}, b->n_row, net_layer(net, layer, SLOT_ATTN_NORM),
+             net_layer(net, layer, SLOT_ATTN_NORM_B));
     struct dev_matmul qkv[3] = {product(net, layer, SLOT_Q, SLOT_Q_B, p->q, p->q_width),
                                 product(net, layer, SLOT_K, SLOT_K_B, p->k, p->kv_width),
                                 product(net, layer, SLOT_V, SLOT_V_B, p->v, p->kv_width)};
@@ -140,16 +147,15 @@ static void attention_block(const struct pass *p, uint32_t layer)
     p->ops->matmul(p->dev, p->a, p->q_width, b->n_row, &out, 1);
     const struct dev_weight *post = net_layer(net, layer, SLOT_ATTN_POST_NORM);
     if (post->data.buf)
-        norm(p, p->hid, p->hid, b->n_row, post, &(struct dev_weight){0});
-    p->ops->add(p->dev, p->x, p->hid, (uint64_t)b->n_row * p->h->n_embd);
+        norm(p, p->hid, b->n_row, post, &(struct dev_weight){0});
 }
 
-/* x += feed_forward(norm(x)) */
+/* x += hid; hid = feed_forward(norm(x)) */
 static void feed_forward_block(const struct pass *p, uint32_t layer)
 {
     const struct net *net = p->net;
     uint32_t n_row = p->b->n_row, n_ff = p->h->n_ff;
-    norm(p, p->hid, p->x, n_row, net_layer(net, layer, SLOT_FFN_NORM), net_layer(net, layer, SLOT_FFN_NORM_B));
+    add_norm(p, p->hid, p->x, p->hid, n_row, net_layer(net, layer, SLOT_FFN_NORM), net_layer(net, layer, SLOT_FFN_NORM_B));
     struct dev_matmul in[2] = {product(net, layer, SLOT_UP, SLOT_UP_B, p->u, n_ff),
                                product(net, layer, SLOT_GATE, SLOT_GATE_B, p->g, n_ff)};
     if (net->arch->gated) {
@@ -163,8 +169,7 @@ static void feed_forward_block(const struct pass *p, uint32_t layer)
     p->ops->matmul(p->dev, p->u, n_ff, n_row, &down, 1);
     const struct dev_weight *post = net_layer(net, layer, SLOT_FFN_POST_NORM);
     if (post->data.buf)
-        norm(p, p->hid, p->hid, n_row, post, &(struct dev_weight){0});
-    p->ops->add(p->dev, p->x, p->hid, (uint64_t)n_row * p->h->n_embd);
+        norm(p, p->hid, n_row, post, &(struct dev_weight){0});
 }
 
 /* Logits of `n` wanted rows, from number `first` of them. */
@@ -173,15 +178,14 @@ static void head(const struct pass *p, uint32_t first, uint32_t n)
     const struct net *net = p->net;
     uint64_t n_logits = p->h->n_logits;
     p->ops->gather(p->dev, p->picked, p->x, p->b->out_rows + first, n, p->h->n_embd);
-    norm(p, p->picked, p->picked, n, &net->global[SLOT_OUT_NORM], &net->global[SLOT_OUT_NORM_B]);
+    norm(p, p->picked, n, &net->global[SLOT_OUT_NORM], &net->global[SLOT_OUT_NORM_B]);
     struct dev_matmul out = {net->global[SLOT_OUTPUT], {0}, p->logits, (uint32_t)n_logits};
     p->ops->matmul(p->dev, p->picked, p->h->n_embd, n, &out, 1);
     if (p->h->logit_scale != 1.0f)
         p->ops->scale(p->dev, p->logits, n * n_logits, p->h->logit_scale);
     if (p->h->final_softcap != 0)
         p->ops->softcap(p->dev, p->logits, n * n_logits, p->h->final_softcap);
-    for (uint32_t i = 0; i < n; i++)
-        p->ops->read(p->dev, p->b->out[first + i], dev_at(p->logits, i * n_logits * 4), n_logits * 4);
+    p->ops->read_rows(p->dev, p->b->out + first, p->logits, n, (uint32_t)n_logits, p->b->finite + first);
 }
 
 infer_status forward(const struct net *net, struct workspace *ws, const struct batch *b, const infer_cancel *cancel,
@@ -198,6 +202,8 @@ infer_status forward(const struct net *net, struct workspace *ws, const struct b
         attention_block(&p, layer);
         feed_forward_block(&p, layer);
     }
+    if (b->n_out)
+        p.ops->add(p.dev, p.x, p.hid, (uint64_t)b->n_row * net->h.n_embd);
     for (uint32_t first = 0; first < b->n_out; first += LOGIT_ROWS)
         head(&p, first, b->n_out - first < LOGIT_ROWS ? b->n_out - first : LOGIT_ROWS);
     st = net->dev->ops->sync(net->dev, err);

@@ -24,6 +24,7 @@ struct batch {
     const uint64_t *hi;                /* one past the last: its own */
     const uint32_t *out_rows;          /* [n_out] rows whose logits are wanted */
     float *const *out;                 /* [n_out] each n_logits floats */
+    bool *finite;              /* [n_out] result: whether all logits of the row are */
     uint32_t n_out;
 };
 
@@ -36,7 +37,7 @@ struct workspace {
 };
 
 /* Most rows of logits that are computed at once: bounds the workspace for large vocabularies. */
-#define LOGIT_ROWS 16u
+#define LOGIT_ROWS DEV_READ_ROWS
 
 /* Grows ws to fit; keeps its contents undefined. */
 infer_status workspace_fit(struct workspace *ws, const struct net *net, uint32_t rows, infer_error *err);

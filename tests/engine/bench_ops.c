@@ -67,6 +67,10 @@ static void t_read(struct device *d, void *h, struct dev_ref a, uint64_t n)
 {
     TIMED(d, READ, INNER(d)->ops->read(INNER(d), h, a, n));
 }
+static void t_read_rows(struct device *d, float *const *h, struct dev_ref a, uint32_t n, uint32_t w, bool *f)
+{
+    TIMED(d, READ, INNER(d)->ops->read_rows(INNER(d), h, a, n, w, f));
+}
 static void t_copy(struct device *d, struct dev_ref a, struct dev_ref b, uint64_t n)
 {
     TIMED(d, WRITE, INNER(d)->ops->copy(INNER(d), a, b, n));
@@ -126,9 +130,12 @@ static infer_status t_sync(struct device *d, infer_error *e)
     return INNER(d)->ops->sync(INNER(d), e);
 }
 
-static const struct device_ops timed_ops = {"timing", t_destroy, t_alloc,  t_import,     t_free, t_write,    t_read,      t_copy,
-                                            t_embed,  t_norm,    t_matmul, t_rope_table, t_rope, t_kv_write, t_attention, t_act,
-                                            t_add,    t_scale,   t_softcap, t_gather,    t_sync};
+static const struct device_ops timed_ops = {
+    .name = "timing", .destroy = t_destroy, .alloc = t_alloc, .import = t_import, .free = t_free, .write = t_write, .read = t_read,
+    .read_rows = t_read_rows, .copy = t_copy, .embed = t_embed, .norm = t_norm, .matmul = t_matmul, .rope_table = t_rope_table,
+    .rope = t_rope, .kv_write = t_kv_write, .attention = t_attention, .act = t_act, .add = t_add, .scale = t_scale,
+    .softcap = t_softcap, .gather = t_gather, .sync = t_sync,
+};
 
 static infer_error error;
 

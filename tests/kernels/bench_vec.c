@@ -13,6 +13,7 @@ enum { N = 2048, N_OUT = 512, N_COL = 64 };
 static float a[N * N_COL], b[N], c[N], y[N_OUT * N_COL > N ? N_OUT * N_COL : N];
 static uint16_t half[N];
 static float turn[N];
+static _Alignas(64) char scratch[FMM_SCRATCH_BYTES];
 static float weights[N_OUT * N];
 
 static double cpu_seconds(void)
@@ -36,7 +37,7 @@ static void run_vec_widen_fn(vec_widen_fn *f) { f(y, half, N); }
 
 static void run_vec_matmul_fn(vec_matmul_fn *f)
 {
-    struct fmm_args m = {weights, N * 2, N, 0, N_OUT, N_COL, a, N, y, N_OUT};
+    struct fmm_args m = {weights, N * 2, N, 0, N_OUT, N_COL, a, N, y, N_OUT, scratch};
     f(&m); /* rows of 2 bytes an input; F32 rows overlap, which serves here */
 }
 

@@ -456,9 +456,12 @@ static float *crowd_run(struct device *d, struct crowd *c, const struct dev_kv *
     return out;
 }
 
+/* How far answers may lie from exact ones, by KV type. */
+static const double near_of[] = {[INFER_KV_F16] = 4e-3, [INFER_KV_F32] = 1e-5, [INFER_KV_BF16] = 3e-2, [INFER_KV_INT8] = 3e-2};
+
 static void crowd_check(struct crowd *c, int32_t type, uint64_t first_seed)
 {
-    struct dev_kv kv = {type, c->n_kv, c->dim, 0, (uint64_t)c->n_kv * c->dim * 64 * (type == INFER_KV_F32 ? 4 : 2)};
+    struct dev_kv kv = {type, c->n_kv, c->dim, 0, c->n_kv * dev_kv_head_bytes(type, c->dim)};
     float *want = NULL;
     for (uint32_t threads = 1; threads <= 3; threads++) {
         struct device *d = make(INFER_CPU_AUTO, INFER_NUMERICS_EXACT, threads);
@@ -471,7 +474,7 @@ static void crowd_check(struct crowd *c, int32_t type, uint64_t first_seed)
         if (want)
             assert_memory_equal(got, want, bytes);
         else
-            crowd_near(c, got, type == INFER_KV_F32 ? 1e-5 : type == INFER_KV_F16 ? 4e-3 : 3e-2);
+            crowd_near(c, got, near_of[type]);
         free(alone), free(want);
         want = got;
         crowd_free(d, c);
@@ -486,7 +489,9 @@ static void test_attention(void **state)
     static const uint32_t shapes[][3] = {{1, 1, 8}, {71, 1, 16}, {8, 8, 24}, {100, 1, 8}, {9, 3, 64}, {10, 2, 120}, {24, 2, 32}};
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct crowd c = {.n_head = shapes[i][0], .n_kv = shapes[i][1], .dim = shapes[i][2], .n_seq = 1 + i % 4};
-        crowd_check(&c, i % 3 == 0 ? INFER_KV_F32 : i % 3 == 1 ? INFER_KV_F16 : INFER_KV_BF16, 31 + i);
+        static const int32_t types[] = {INFER_KV_F32, INFER_KV_F16, INFER_KV_BF16};
+        crowd_check(&c, types[i % 3], 31 + i);
+        crowd_check(&c, INFER_KV_INT8, 41 + i);
     }
 }
 
@@ -544,7 +549,7 @@ static void run_open(struct run *r, int32_t cpu, int32_t numerics, uint32_t thre
         r->l.dw[i].n_out = layer_out[i];
         assert_int_equal(r->d->ops->import(r->d, r->l.w[i], layer_out[i] * r->l.dw[i].row_bytes, &r->l.dw[i].data.buf, NULL), INFER_OK);
     }
-    uint64_t half = (uint64_t)KV_WIDTH * 64 * (kv_type == INFER_KV_F32 ? 4 : 2);
+    uint64_t half = KV_HEADS * dev_kv_head_bytes(kv_type, DIM);
     r->kv = (struct dev_kv){kv_type, KV_HEADS, DIM, 64, 64 + half};
     r->window = window;
 }
@@ -610,7 +615,7 @@ static void step(struct run *r, struct flow **flows, const float **x, float **y,
         }
     }
     o->rope_table(d, table, inv, DIM / 2, pos, rows, 1.0f);
-    struct dev_norm nn = {DEV_NORM_RMS, rn, rx, norm, none, rows, 1, HIDDEN, HIDDEN, HIDDEN, 1e-6f};
+    struct dev_norm nn = {DEV_NORM_RMS, rn, rx, norm, none, rows, 1, HIDDEN, HIDDEN, HIDDEN, 1e-6f, none};
     o->norm(d, &nn);
     struct dev_matmul qkv[3] = {{r->l.dw[0], none, q, Q_WIDTH}, {r->l.dw[1], none, k, KV_WIDTH}, {r->l.dw[2], none, v, KV_WIDTH}};
     o->matmul(d, rn, HIDDEN, rows, qkv, 3);
@@ -663,8 +668,9 @@ static void test_layer(void **state)
     (void)state;
     uint64_t seed = 12;
     float *x = randoms(&seed, (size_t)(LEN + 1) * HIDDEN);
-    for (int variant = 0; variant < 4; variant++) {
-        int32_t kv = variant == 1 ? INFER_KV_BF16 : variant == 2 ? INFER_KV_F32 : INFER_KV_F16;
+    for (int variant = 0; variant < 5; variant++) {
+        static const int32_t kvs[] = {INFER_KV_F16, INFER_KV_BF16, INFER_KV_F32, INFER_KV_F16, INFER_KV_INT8};
+        int32_t kv = kvs[variant];
         int32_t numerics = variant == 3 ? INFER_NUMERICS_PRECISE : INFER_NUMERICS_EXACT;
         uint64_t window = variant == 2 ? 100 : variant == 1 ? 1500 : 0;
         uint32_t len = variant > 1 || cpu_best_level() == INFER_CPU_SCALAR ? 300 : variant == 0 ? LEN : 1700; /* scalar takes its time */
@@ -701,7 +707,7 @@ static void test_levels(void **state)
     enum { N = 200 };
     float *x = randoms(&seed, (size_t)(N + 1) * HIDDEN);
     struct run r;
-    for (int kv = INFER_KV_F16; kv <= INFER_KV_BF16; kv++) {
+    for (int kv = INFER_KV_F16; kv <= INFER_KV_INT8; kv++) {
         run_open(&r, INFER_CPU_SCALAR, INFER_NUMERICS_EXACT, 2, kv, kv == INFER_KV_F32 ? 90 : 0);
         assert_int_equal(cpu_device_level(r.d), INFER_CPU_SCALAR);
         float *want = run_sequence(&r, x, N, whole, 1, 0);
@@ -893,12 +899,79 @@ static void test_steady(void **state)
     assert_int_equal(t.live, 0);
 }
 
+/* The sum and the norm in one are the sum, then the norm; the result may go over what was added. */
+static void test_add_norm(void **state)
+{
+    (void)state;
+    struct device *d = plain();
+    uint64_t seed = 61;
+    enum { ROWS = 70, WIDTH = 301, BYTES = ROWS * WIDTH * 4 };
+    float *x = randoms(&seed, ROWS * WIDTH), *y = randoms(&seed, ROWS * WIDTH), *w = randoms(&seed, WIDTH);
+    float *want[2] = {malloc(BYTES), malloc(BYTES)}, *got = malloc(BYTES);
+    for (int kind = 0; kind < 2; kind++) {
+        struct dev_ref rx = upload(d, x, BYTES), ry = upload(d, y, BYTES), rw = upload(d, w, WIDTH * 4);
+        struct dev_norm op = {.kind = kind ? DEV_NORM_LAYER : DEV_NORM_RMS, .dst = ry, .src = rx, .weight = rw, .n_outer = ROWS, .n_inner = 1,
+                              .width = WIDTH, .dst_stride = WIDTH, .src_stride = WIDTH, .eps = 1e-5f};
+        d->ops->add(d, rx, ry, ROWS * WIDTH);
+        d->ops->norm(d, &op);
+        d->ops->read(d, want[0], rx, BYTES);
+        d->ops->read(d, want[1], ry, BYTES);
+        d->ops->write(d, rx, x, BYTES);
+        d->ops->write(d, ry, y, BYTES);
+        op.add = ry;
+        d->ops->norm(d, &op);
+        d->ops->read(d, got, rx, BYTES);
+        assert_memory_equal(got, want[0], BYTES);
+        d->ops->read(d, got, ry, BYTES);
+        assert_memory_equal(got, want[1], BYTES);
+        drop(d, rx), drop(d, ry), drop(d, rw);
+    }
+    assert_int_equal(d->ops->sync(d, NULL), INFER_OK);
+    free(x), free(y), free(w), free(want[0]), free(want[1]), free(got);
+    d->ops->destroy(d);
+}
+
+static void test_read_rows(void **state)
+{
+    (void)state;
+    struct device *d = plain();
+    uint64_t seed = 62;
+    enum { ROWS = DEV_READ_ROWS };
+    static const uint32_t widths[] = {1, 15, 160, 8192, 20011};
+    for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
+        uint32_t width = widths[k];
+        float *x = randoms(&seed, ROWS * width), *out = malloc(ROWS * (size_t)width * 4), *host[ROWS];
+        bool want[ROWS], finite[ROWS];
+        static const float bad[] = {INFINITY, -INFINITY, NAN};
+        for (uint32_t i = 0; i < ROWS; i++) {
+            host[i] = out + (size_t)(ROWS - 1 - i) * width; /* anywhere */
+            want[i] = test_rand(&seed) % 2;
+            x[(size_t)i * width] = 3.4e38f;
+            if (!want[i])
+                x[(size_t)i * width + test_rand(&seed) % width] = bad[i % 3];
+        }
+        struct dev_ref rx = upload(d, x, ROWS * (uint64_t)width * 4);
+        for (uint32_t n = 1; n <= ROWS; n += 5) {
+            memset(finite, 2, sizeof finite);
+            d->ops->read_rows(d, host, rx, n, width, finite);
+            for (uint32_t i = 0; i < n; i++) {
+                assert_memory_equal(host[i], x + (size_t)i * width, width * 4);
+                assert_int_equal(finite[i], want[i]);
+            }
+        }
+        drop(d, rx);
+        free(x), free(out);
+    }
+    assert_int_equal(d->ops->sync(d, NULL), INFER_OK);
+    d->ops->destroy(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory),  cmocka_unit_test(test_embed),       cmocka_unit_test(test_norm),
         cmocka_unit_test(test_matmul),  cmocka_unit_test(test_rope),        cmocka_unit_test(test_elements),
-        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_attention), cmocka_unit_test(test_add_norm), cmocka_unit_test(test_read_rows),
         cmocka_unit_test(test_layer),   cmocka_unit_test(test_levels),      cmocka_unit_test(test_options),
         cmocka_unit_test(test_recording),
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_unsupported), cmocka_unit_test(test_steady),

@@ -10,6 +10,7 @@
 #include "kernels/cpu.h"
 #include "kernels/math_scalar.h"
 #include "kernels/vec.h"
+#include "parity.h"
 
 /* A row of n bytes that touches an unmapped page: behind it (end) or before it. */
 struct room {
@@ -63,6 +64,7 @@ static void fill(float *x, size_t n, uint64_t *seed, int kind)
 
 static void same_floats(const float *got, const float *want, size_t n)
 {
+    parity_case();
     for (size_t i = 0; i < n; i++) {
         if (isnan(want[i]) ? !isnan(got[i]) : math_bits(got[i]) != math_bits(want[i])) {
             print_message("element %zu of %zu: %a, scalar %a\n", i, n, (double)got[i], (double)want[i]);
@@ -246,6 +248,7 @@ static void check_vec_narrow_fn(vec_narrow_fn *ref, vec_narrow_fn *f)
         ref(w, a, n);
         f(h, a, n);
         assert_memory_equal(h, w, n * sizeof *h);
+        parity_case();
         memset(h, 0x5A, n * sizeof *h);
     });
     for (uint64_t u = 0; u <= UINT32_MAX;) {
@@ -273,6 +276,7 @@ static void check_vec_widen_fn(vec_widen_fn *ref, vec_widen_fn *f)
         ref(want, h, n);
         f(got, h, n);
         assert_memory_equal(got, want, n * sizeof *got);
+        parity_case();
     });
 }
 
@@ -293,6 +297,8 @@ static void fill_weights(uint8_t *w, size_t n, size_t elem, int f16, uint64_t *s
         memcpy(w + 2 * i, &h, 2);
     }
 }
+
+static _Alignas(64) char fmm_scratch[FMM_SCRATCH_BYTES];
 
 struct fmm_case {
     uint32_t n_in, n_out, n_col, row0, row1;
@@ -315,7 +321,7 @@ static void check_fmm(vec_matmul_fn *ref, vec_matmul_fn *f, struct fmm_case t, i
     fill(x, n_x, &seed, kind == 1 ? 0 : kind);
     memset(ry.base, 0x5A, ry.size);
     memset(rz.base, 0x5A, rz.size);
-    struct fmm_args a = {w, row_bytes, t.n_in, t.row0, t.row1, t.n_col, x, x_stride, z, y_stride};
+    struct fmm_args a = {w, row_bytes, t.n_in, t.row0, t.row1, t.n_col, x, x_stride, z, y_stride, fmm_scratch};
     ref(&a);
     a.y = y;
     f(&a);
@@ -350,17 +356,18 @@ static void check_fmm_splits(const struct vec_kernels *k)
     uint64_t seed = 9;
     fill(w, N_OUT * N_IN, &seed, 0);
     fill(x, N_COL * N_IN, &seed, 0);
-    struct fmm_args a = {w, N_IN * 4, N_IN, 0, N_OUT, N_COL, x, N_IN, y, N_OUT};
+    struct fmm_args a = {w, N_IN * 4, N_IN, 0, N_OUT, N_COL, x, N_IN, y, N_OUT, fmm_scratch};
     k->matmul_f32(&a);
     for (uint32_t c = 0; c < N_COL; c++)
         for (uint32_t r = 0; r < N_OUT;) {
             uint32_t next = r + 1 + (uint32_t)(test_rand(&seed) % 11);
             next = next > N_OUT ? N_OUT : next;
-            struct fmm_args b = {w, N_IN * 4, N_IN, r, next, 1, x + c * N_IN, N_IN, z + c * N_OUT, N_OUT};
+            struct fmm_args b = {w, N_IN * 4, N_IN, r, next, 1, x + c * N_IN, N_IN, z + c * N_OUT, N_OUT, NULL};
             k->matmul_f32(&b);
             r = next;
         }
     assert_memory_equal(y, z, sizeof y);
+    parity_case();
 }
 
 #define RUN(name, type)                                                                                                \
@@ -405,6 +412,7 @@ static void test_parity(void **state)
         check_fmm_splits(&k);
     else
         slots[p->slot].run(&ref, &k);
+    parity_report(p->slot == N_SLOTS ? "matmul_splits" : slots[p->slot].name, p->level);
 }
 
 /* ---- The bits of the scalar variant ---- */
@@ -451,7 +459,7 @@ static uint64_t hash_rows(uint64_t h, const struct vec_kernels *k, uint64_t *see
     k->f32_to_bf16(half, b, n);
     k->bf16_to_f32(y, half, n);
     h = hash_floats(h, y, n);
-    struct fmm_args m = {a, 4 * (n / 4), n / 4, 0, 4, 1, b, n, y, 4};
+    struct fmm_args m = {a, 4 * (n / 4), n / 4, 0, 4, 1, b, n, y, 4, NULL};
     k->matmul_f32(&m);
     for (uint32_t i = 0; i < n; i++)
         half[i] = (uint16_t)(test_rand(seed) & 0xBBFF);
@@ -545,5 +553,5 @@ int main(void)
     }
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_golden);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_meaning);
-    return _cmocka_run_group_tests("vec", tests, n, NULL, NULL);
+    return _cmocka_run_group_tests("vec", tests, n, NULL, parity_table);
 }

@@ -22,11 +22,12 @@ struct list {
 enum output { OUTPUT_TABLE, OUTPUT_JSON, OUTPUT_CSV };
 
 struct options {
-    const char *model;
+    const char *model, *ppl, *kl, *save_logits, *text, *only;
     struct list prompts, depths, batches;
     uint32_t generate, threads, rounds;
     int32_t cpu, kv_type, numerics, map;
-    bool json, csv, limits, help, version;
+    uint32_t window, windows, limit_mib;
+    bool json, csv, limits, no_limits, kernels, score_all, help, version;
 };
 
 /* One line on standard error, after "infer-bench: ". */

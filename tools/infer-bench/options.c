@@ -54,6 +54,18 @@ static const struct option options[] = {
     {"numerics", 0, CHOICE, AT(numerics), 0, 0, numerics_modes, "MODE", "exact (default), precise or fast"},
     {"map", 0, CHOICE, AT(map), 0, 0, map_modes, "HOW", "mmap the file (default) or read it into memory"},
     {"limits", 0, FLAG, AT(limits), 0, 0, NULL, NULL, "measure the machine's limits alone; needs no model"},
+    {"no-limits", 0, FLAG, AT(no_limits), 0, 0, NULL, NULL, "leave the limits out; shares are then 0"},
+    {"limit-mib", 0, COUNT, AT(limit_mib), 256, 1u << 20, NULL, "N",
+     "read a buffer of N MiB for the limit (default: as large\nas the weights, 1024 to 4096, half of the free memory)"},
+    {"kernels", 0, FLAG, AT(kernels), 0, 0, NULL, NULL, "measure every kernel in every CPU variant; needs no model"},
+    {"only", 0, TEXT, AT(only), 0, 0, NULL, "TEXT", "... whose name contains TEXT"},
+    {"ppl", 0, TEXT, AT(ppl), 0, 0, NULL, "FILE", "perplexity of a text file instead of speed"},
+    {"kl", 0, TEXT, AT(kl), 0, 0, NULL, "REF", "KL divergence from reference logits instead of speed"},
+    {"save-logits", 0, TEXT, AT(save_logits), 0, 0, NULL, "REF", "write reference logits of the text of --text"},
+    {"text", 0, TEXT, AT(text), 0, 0, NULL, "FILE", "... this text file"},
+    {"window", 'c', COUNT, AT(window), 2, 1u << 20, NULL, "N", "texts are cut into windows of N tokens (default 512)"},
+    {"windows", 0, COUNT, AT(windows), 0, MAX_TOKENS, NULL, "N", "use only the first N windows (default, and 0: all)"},
+    {"score-all", 0, FLAG, AT(score_all), 0, 0, NULL, NULL, "score all of a window, not only its second half"},
     {"json", 0, FLAG, AT(json), 0, 0, NULL, NULL, "one JSON object, or an array when lists give several"},
     {"csv", 0, FLAG, AT(csv), 0, 0, NULL, NULL, "comma-separated values, one line a combination"},
     {"help", 'h', FLAG, AT(help), 0, 0, NULL, NULL, "this text"},
@@ -206,12 +218,28 @@ static int check_together(const struct options *o)
         complain("--json and --csv exclude each other");
         return EXIT_USAGE;
     }
-    if (!o->model && !o->limits) {
+    if (o->limits + o->kernels + (o->ppl != NULL) + (o->kl != NULL) + (o->save_logits != NULL) > 1) {
+        complain("--limits, --kernels, --ppl, --kl and --save-logits exclude each other");
+        return EXIT_USAGE;
+    }
+    if (!o->model && !o->limits && !o->kernels) {
         complain("no model: give one with -m FILE; infer-bench --help tells more");
         return EXIT_USAGE;
     }
-    if (o->model && o->limits) {
-        complain("--limits takes no model");
+    if (o->model && (o->limits || o->kernels)) {
+        complain("--%s takes no model", o->limits ? "limits" : "kernels");
+        return EXIT_USAGE;
+    }
+    if ((o->save_logits != NULL) != (o->text != NULL)) {
+        complain("--save-logits and --text belong together");
+        return EXIT_USAGE;
+    }
+    if (o->limits && o->no_limits) {
+        complain("--limits and --no-limits exclude each other");
+        return EXIT_USAGE;
+    }
+    if (o->only && !o->kernels) {
+        complain("--only belongs to --kernels");
         return EXIT_USAGE;
     }
     for (uint32_t i = 0; i < o->prompts.n; i++)
@@ -224,7 +252,8 @@ static int check_together(const struct options *o)
 
 int options_parse(struct options *o, int argc, char **argv)
 {
-    *o = (struct options){.prompts = {1, {512}}, .depths = {1, {0}}, .batches = {1, {1}}, .generate = 64, .rounds = 5};
+    *o = (struct options){.prompts = {1, {512}}, .depths = {1, {0}}, .batches = {1, {1}}, .generate = 64, .rounds = 5,
+                          .window = 512};
     for (int i = 1; i < argc;) {
         int used = 1, code = parse_option(o, argv[i], i + 1 < argc ? argv[i + 1] : NULL, &used);
         if (code != EXIT_OK)
@@ -255,9 +284,11 @@ void options_help(void)
 {
     printf("Usage: infer-bench -m FILE [OPTION]...\n\n"
            "Measures how fast a model runs on this computer, beside what the computer can do at\n"
-           "most: its read bandwidth and its 8-bit and f32 arithmetic, measured in the same run.\n\n"
+           "most: its read bandwidth and its 8-bit and f32 arithmetic, measured in the same run.\n"
+           "Also how close the model is to a text or to reference logits.\n\n"
            "  infer-bench -m model.gguf\n"
-           "  infer-bench -m model.gguf -p 512 -n 64 -d 0,4096 -t 2 -r 5 --json\n\n");
+           "  infer-bench -m model.gguf -p 512 -n 64 -d 0,4096 -t 2 -r 5 --json\n"
+           "  infer-bench -m model.gguf --ppl text.txt\n\n");
     for (size_t i = 0; i < N_OPTIONS; i++)
         help_option(&options[i]);
     printf("\nExit status: 0 success, 1 failure, 2 usage, 130 interrupted.\n");

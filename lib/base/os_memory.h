@@ -1,0 +1,14 @@
+/* Advice to the system about memory. */
+#ifndef BASE_OS_MEMORY_H
+#define BASE_OS_MEMORY_H
+
+#include <stddef.h>
+
+/* The size of a huge page: blocks of at least this, aligned to it, gain from os_memory_huge. */
+#define OS_HUGE_BYTES ((size_t)2 << 20)
+
+/* Asks that [p, p + n) be backed by huge pages when it is first touched: fewer misses of the address cache when much memory is walked
+ * through. Only advice: where the system has no such thing, or it is switched off, nothing happens. */
+void os_memory_huge(void *p, size_t n);
+
+#endif
