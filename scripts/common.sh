@@ -102,3 +102,48 @@ configure() {
     rm -f "$dir.log"
     printf '%s\n' "$*" >"$stamp"
 }
+
+# CC, CFLAGS and their like are those of the native compiler.
+with_cross_environment() {
+    (
+        unset CC CXX CFLAGS CXXFLAGS LDFLAGS
+        "$@"
+    )
+}
+
+# as_root COMMAND...: false when that is not possible without asking.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    else
+        have sudo && sudo -n "$@"
+    fi
+}
+
+# What scripts/test --cross aarch64 needs: compiler, emulator, and cmocka of that architecture beside the native one.
+install_aarch64() {
+    packages=
+    missing aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+    missing qemu-aarch64 qemu-user
+    cmocka=/usr/lib/aarch64-linux-gnu/pkgconfig/cmocka.pc
+    if [ ! -f $cmocka ]; then
+        have dpkg || return 1
+        if ! dpkg --print-foreign-architectures | grep -qx arm64; then
+            as_root dpkg --add-architecture arm64 || return 1
+            if ! as_root apt-get update -qq >&2; then # these mirrors do not have it
+                as_root dpkg --remove-architecture arm64
+                return 1
+            fi
+        fi
+        packages="$packages libcmocka-dev:arm64"
+    fi
+    install_optional
+    have aarch64-linux-gnu-gcc && have qemu-aarch64 && [ -f $cmocka ]
+}
+
+install_mingw() {
+    packages=
+    missing x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64
+    install_optional
+    have x86_64-w64-mingw32-gcc
+}

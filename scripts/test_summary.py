@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Counts test cases in meson's testlog.json: test_summary.py TESTLOG MESON-STATUS.
+"""Counts test cases: test_summary.py LOG STATUS [LOG STATUS...]. LOG is meson's testlog.json, or the TAP of one program; STATUS is what
+meson test, or the program, ended with.
 
 Every test of the project prints TAP (cmocka's way of it included: "not ok N # SKIP" is a skipped case). A test that crashed, ran out of time, or gave no case counts as one failure.
 Ends with "N passed, N failed, N skipped"; the exit status is 0 when none failed."""
 import json
+import os
 import re
 import sys
 
 CASE = re.compile(r"^(not )?ok\b[^#\n]*(#\s*skip)?", re.IGNORECASE)
 PLAN = re.compile(r"^1\.\.(\d+)")
+VARIANT = re.compile(r"^# variant (\w+) +(?:(\d+) cases|skipped)")
 PLAN_SKIP = re.compile(r"^1\.\.0\b.*#\s*skip", re.IGNORECASE)
 
 
@@ -38,25 +41,54 @@ def count(record):
     return passed, failed, skipped, ""
 
 
-def main():
-    passed = failed = skipped = 0
+def records_of(path, status):
     try:
-        with open(sys.argv[1], encoding="utf-8") as log:
-            records = [json.loads(line) for line in log if line.strip()]
+        with open(path, encoding="utf-8", errors="replace") as log:
+            text = log.read()
     except OSError as error:
         print(f"no test log: {error}")
-        records = []
+        return []
+    if path.endswith(".tap"):
+        result = "OK" if status == "0" else f"status {status}"
+        return [{"name": os.path.basename(path), "stdout": text, "result": result}]
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
+
+
+def variants_of(record, cases):
+    """Adds what the kernel parity tests (tests/kernels/parity.h) compared to cases: {variant: number, or None when it cannot run}."""
+    for line in record.get("stdout", "").splitlines():
+        match = VARIANT.match(line)
+        if match and match.group(2):
+            cases[match.group(1)] = (cases.get(match.group(1)) or 0) + int(match.group(2))
+        elif match:
+            cases.setdefault(match.group(1), None)
+
+
+def count_log(path, status, cases):
+    """(passed, failed, skipped) of one log."""
+    passed = failed = skipped = 0
+    records = records_of(path, status)
     if not records:
         print("no test was run")
         failed = 1
     for record in records:
         p, f, s, remark = count(record)
+        variants_of(record, cases)
         passed, failed, skipped = passed + p, failed + f, skipped + s
         if f:
             print(f"FAILED {record['name']}: {f} of {p + f + s} {remark}".rstrip())
-    if sys.argv[2] != "0" and failed == 0:
-        print(f"meson test ended with status {sys.argv[2]}")
+    if status != "0" and failed == 0:
+        print(f"meson test ended with status {status}")
         failed = 1
+    return passed, failed, skipped
+
+
+def main():
+    cases = {}
+    counts = [count_log(*pair, cases) for pair in zip(sys.argv[1::2], sys.argv[2::2])] or [(0, 1, 0)]
+    if cases:
+        print("kernel cases equal to scalar, by variant: " + ", ".join(f"{n} {c if c else 'skipped'}" for n, c in cases.items()))
+    passed, failed, skipped = (sum(column) for column in zip(*counts))
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 

@@ -324,7 +324,7 @@ static void op_rope(struct device *d, const struct dev_rope *op)
 
 static uint64_t kv_bytes(const struct dev_kv *kv)
 {
-    return (uint64_t)kv->n_head_kv * kv->head_dim * DEV_KV_PAGE * (kv->type == INFER_KV_F32 ? 4 : 2);
+    return kv->n_head_kv * dev_kv_head_bytes(kv->type, kv->head_dim);
 }
 
 /* The wrapped device's pages of the elements [lo, hi) into out. */
@@ -370,7 +370,7 @@ static uint64_t rows_of(const struct dev_seq *seqs, uint32_t n)
 static void check_kv(struct recorder *r, const struct dev_kv *kv)
 {
     if (!kv->n_head_kv || !kv->head_dim || kv->head_dim % DEV_HEAD_DIM_STEP || kv->head_dim > DEV_MAX_HEAD_DIM || kv->type < INFER_KV_F16
-        || kv->type > INFER_KV_BF16)
+        || kv->type > INFER_KV_INT8)
         unsound(r, "KV type %d, %u heads of %u", (int)kv->type, kv->n_head_kv, kv->head_dim);
 }
 

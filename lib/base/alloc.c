@@ -2,6 +2,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef _WIN32
+#include <malloc.h>
+#endif
 
 /* Lies directly before the pointer that the caller holds. */
 struct header {
@@ -12,11 +15,15 @@ struct header {
 static void *default_get(void *user, size_t size, size_t align)
 {
     (void)user;
+#ifdef _WIN32 /* what free can release is aligned to 16 at most */
+    return _aligned_malloc(size, align);
+#else
     if (align <= _Alignof(max_align_t))
         return malloc(size);
     if (size > SIZE_MAX - align)
         return NULL;
     return aligned_alloc(align, (size + align - 1) & ~(align - 1));
+#endif
 }
 
 static void default_put(void *user, void *block, size_t size, size_t align)
@@ -24,7 +31,11 @@ static void default_put(void *user, void *block, size_t size, size_t align)
     (void)user;
     (void)size;
     (void)align;
+#ifdef _WIN32
+    _aligned_free(block);
+#else
     free(block);
+#endif
 }
 
 const struct alloc alloc_default = {NULL, default_get, default_put};

@@ -16,6 +16,16 @@ struct os_cond {
 struct os_thread {
     int unused;
 };
+#elif defined(_WIN32)
+struct os_mutex {
+    void *native; /* SRWLOCK */
+};
+struct os_cond {
+    void *native; /* CONDITION_VARIABLE */
+};
+struct os_thread {
+    void *native; /* HANDLE */
+};
 #else
 #include <pthread.h>
 struct os_mutex {

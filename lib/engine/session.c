@@ -19,7 +19,7 @@ uint32_t session_vocab(const infer_session *s)
 static infer_status check_options(const infer_model *m, const infer_session_options *o, infer_error *err)
 {
     uint32_t trained = m->net->h.n_ctx_train;
-    if (o->kv_type != INFER_KV_F16 && o->kv_type != INFER_KV_F32 && o->kv_type != INFER_KV_BF16)
+    if (o->kv_type < INFER_KV_F16 || o->kv_type > INFER_KV_INT8)
         return err_at(err, INFER_ERROR_ARGUMENT, "kv_type", 7, ERR_NO_OFFSET, "unknown KV type %d", (int)o->kv_type);
     if (o->n_ctx > MAX_CTX)
         return err_at(err, INFER_ERROR_ARGUMENT, "n_ctx", 5, ERR_NO_OFFSET, "at most %u elements", MAX_CTX);

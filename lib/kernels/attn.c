@@ -10,7 +10,7 @@ infer_status attn_kernels_init(struct attn_kernels *k, int32_t level, infer_erro
     *k = (struct attn_kernels){0};
 #define SET(name, required)                                                                                            \
     if (cpu_level_includes(level, required))                                                                           \
-        *k = (struct attn_kernels){attn_block_##name, attn_merge_##name, attn_finish_##name};
+        *k = (struct attn_kernels){attn_block_##name, attn_widen_##name, attn_round8_##name, attn_merge_##name, attn_finish_##name};
     ATTN_VARIANTS(SET)
 #undef SET
     return k->block ? INFER_OK : err_set(err, INFER_ERROR_INTERNAL, "the attention kernel is missing");

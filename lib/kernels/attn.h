@@ -16,7 +16,13 @@
  * and the result is O[d] / L. Positions that are not visible are skipped, never multiplied by zero: what lies there may be anything.
  * Neither the number of queries that are computed together nor who computes which part changes a bit.
  *
- * KV types are widened exactly, so one order serves all. head_dim: a multiple of 8, at most ATTN_MAX_HEAD_DIM. */
+ * KV types are widened exactly, so one order serves all. head_dim: a multiple of 8, at most ATTN_MAX_HEAD_DIM.
+ *
+ * INT8. A group is 32 dimensions of one position's key or value in one head (the last is shorter where 32 does not divide head_dim), with a scale
+ * d in f16: an element is code * d, exact in f32. Rounding a group: amax = max |x|; d = f16(amax / 127), nearest even; code = nearest even of
+ * x * (1 / d), the division in f32, limited to -127 .. 127. Where d is 0 (amax up to 127 * 2^-25) all codes are 0; where it is not finite, or x
+ * is not, d is NaN and all codes are 0, so that the answer is NaN. A head's codes lie in a page as the elements of the other types; behind them its scales,
+ * [group][64 positions] for keys and for values. */
 #ifndef KERNELS_ATTN_H
 #define KERNELS_ATTN_H
 
@@ -46,6 +52,12 @@ static inline size_t attn_state_floats(uint32_t head_dim)
     return ATTN_STATE_O + (((size_t)head_dim + 15u) & ~(size_t)15u);
 }
 
+#define ATTN_GROUP 32u /* dimensions with one scale in an int8 page */
+static inline uint32_t attn_groups(uint32_t head_dim)
+{
+    return (head_dim + ATTN_GROUP - 1) / ATTN_GROUP;
+}
+
 struct attn_query {
     const float *q; /* [head_dim] */
     float *state;
@@ -55,24 +67,34 @@ struct attn_query {
 struct attn_block_args {
     int32_t kv_type; /* INFER_KV_* */
     uint32_t head_dim;
-    const void *k; /* [head_dim][64], aligned to 64 */
-    const void *v; /* [64][head_dim], aligned to 64 */
+    const void *k; /* [head_dim][64], aligned to 64; int8: then scales [attn_groups][64] */
+    const void *v; /* [64][head_dim], aligned to 64; int8: then scales [attn_groups][64] */
     float scale, softcap;
     const struct attn_query *queries;
     uint32_t n_query;
+    /* What will be wanted next, two spans to fetch into the cache meanwhile; NULL: nothing. */
+    const char *ahead_k, *ahead_v;
+    size_t ahead_bytes; /* of each */
 };
 
 /* Takes one block into the states of the queries. */
 typedef void (*attn_block_fn)(const struct attn_block_args *a);
 
-/* Merges a closed part into the closed parts before it; a part without a visible position changes nothing, and the first that has one
- * is copied. */
-typedef void (*attn_merge_fn)(float *into, const float *part, uint32_t head_dim);
+/* Merges a closed part into the closed parts before it, for n queries whose states follow each other; a part without a visible position changes
+ * nothing, and the first that has one is copied. */
+typedef void (*attn_merge_fn)(float *into, const float *parts, uint32_t head_dim, uint32_t n);
 /* The result, after the last merge. */
 typedef void (*attn_finish_fn)(float *dst, const float *state, uint32_t head_dim);
 
+/* Keys and values of a page widened to f32, k [head_dim][64] and v [64][head_dim]: what was in a->k and a->v. */
+typedef void (*attn_widen_fn)(float *k, float *v, const struct attn_block_args *a);
+/* n floats to int8 and the scales of their groups. */
+typedef void (*attn_round8_fn)(int8_t *codes, uint16_t *scales, const float *x, uint32_t n);
+
 struct attn_kernels {
     attn_block_fn block;
+    attn_widen_fn widen;
+    attn_round8_fn round8;
     attn_merge_fn merge;
     attn_finish_fn finish;
 };
@@ -109,7 +131,9 @@ static inline bool attn_is_empty(const float *state)
 
 #define ATTN_PROTOTYPE(name, level)                                                                                    \
     void attn_block_##name(const struct attn_block_args *a);                                                           \
-    void attn_merge_##name(float *into, const float *part, uint32_t head_dim);                                         \
+    void attn_widen_##name(float *k, float *v, const struct attn_block_args *a);                                       \
+    void attn_round8_##name(int8_t *codes, uint16_t *scales, const float *x, uint32_t n);                              \
+    void attn_merge_##name(float *into, const float *parts, uint32_t head_dim, uint32_t n);                            \
     void attn_finish_##name(float *dst, const float *state, uint32_t head_dim);
 ATTN_VARIANTS(ATTN_PROTOTYPE)
 #undef ATTN_PROTOTYPE

@@ -5,6 +5,34 @@
 #include "infer/infer.h"
 #include "kernels/kernels_config.h"
 
+/* XCR0, which registers the operating system saves: 1 SSE, 2 AVX, 5-7 AVX-512 (Intel SDM volume 1, 13.3). Feature bits: volume 2, CPUID. */
+bool cpu_x86_has(const struct cpu_x86 *m, int32_t level)
+{
+    const uint32_t avx2_c = CPU_X86_FMA | CPU_X86_OSXSAVE | CPU_X86_AVX | CPU_X86_F16C;
+    const uint32_t avx512_b = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31; /* F, DQ, BW, VL */
+    bool avx2 = (m->leaf1_c & avx2_c) == avx2_c && (m->leaf7_b & 1u << 5) && (m->xcr0 & 0x6) == 0x6;
+    bool avx512 = avx2 && (m->leaf7_b & avx512_b) == avx512_b && (m->xcr0 & 0xe6) == 0xe6;
+    switch (level) {
+    case INFER_CPU_AVX2:
+        return avx2;
+    case INFER_CPU_AVXVNNI:
+        return avx2 && (m->leaf7_1_a & 1u << 4);
+    case INFER_CPU_AVX512:
+        return avx512;
+    case INFER_CPU_AVX512VNNI:
+        return avx512 && (m->leaf7_c & 1u << 11);
+    default:
+        return false;
+    }
+}
+
+/* Linux Documentation/arch/arm64/elf_hwcaps. */
+bool cpu_arm_has(uint64_t hwcap, uint64_t hwcap2, int32_t level)
+{
+    bool neon = hwcap & 1u << 1, dotprod = neon && (hwcap & 1u << 20), i8mm = dotprod && (hwcap2 & 1u << 13);
+    return level == INFER_CPU_NEON ? neon : level == INFER_CPU_DOTPROD ? dotprod : level == INFER_CPU_I8MM && i8mm;
+}
+
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 
@@ -12,62 +40,26 @@ struct cpuid_regs {
     uint32_t a, b, c, d;
 };
 
-/* XCR0 says which registers the operating system saves: 1 SSE, 2 AVX, 5-7 AVX-512 (Intel SDM volume 1, 13.3). */
-static uint64_t os_saved_state(void)
-{
-    uint32_t lo, hi;
-    __asm__ __volatile__("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
-    return (uint64_t)hi << 32 | lo;
-}
-
-/* Feature bits: Intel SDM volume 2, CPUID, leaves 1 and 7. */
 static bool machine_has(int32_t level)
 {
     struct cpuid_regs l1 = {0}, l7 = {0}, l71 = {0};
+    uint32_t lo = 0, hi = 0;
     if (!__get_cpuid(1, &l1.a, &l1.b, &l1.c, &l1.d) || !__get_cpuid_count(7, 0, &l7.a, &l7.b, &l7.c, &l7.d))
         return false;
     if (l7.a >= 1)
         (void)__get_cpuid_count(7, 1, &l71.a, &l71.b, &l71.c, &l71.d);
-    const uint32_t avx2_l1 = 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29;               /* FMA, OSXSAVE, AVX, F16C */
-    const uint32_t avx512_l7 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;             /* F, DQ, BW, VL */
-    if ((l1.c & avx2_l1) != avx2_l1 || !(l7.b & 1u << 5))
-        return false;
-    uint64_t state = os_saved_state();
-    bool avx512 = (l7.b & avx512_l7) == avx512_l7 && (state & 0xe6) == 0xe6;
-    if ((state & 0x6) != 0x6)
-        return false;
-    switch (level) {
-    case INFER_CPU_AVX2:
-        return true;
-    case INFER_CPU_AVXVNNI:
-        return (l71.a & 1u << 4) != 0;
-    case INFER_CPU_AVX512:
-        return avx512;
-    case INFER_CPU_AVX512VNNI:
-        return avx512 && (l7.c & 1u << 11);
-    default:
-        return false;
-    }
+    if (l1.c & CPU_X86_OSXSAVE) /* else the instruction does not exist */
+        __asm__ __volatile__("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    struct cpu_x86 m = {l1.c, l7.b, l7.c, l71.a, (uint64_t)hi << 32 | lo};
+    return cpu_x86_has(&m, level);
 }
 
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 
-/* Bits of AT_HWCAP and AT_HWCAP2: Linux Documentation/arch/arm64/elf_hwcaps. */
 static bool machine_has(int32_t level)
 {
-    bool dotprod = (getauxval(AT_HWCAP) & 1ul << 20) != 0;   /* ASIMDDP */
-    bool i8mm = (getauxval(26 /* AT_HWCAP2 */) & 1ul << 13) != 0;
-    switch (level) {
-    case INFER_CPU_NEON:
-        return true;
-    case INFER_CPU_DOTPROD:
-        return dotprod;
-    case INFER_CPU_I8MM:
-        return dotprod && i8mm;
-    default:
-        return false;
-    }
+    return cpu_arm_has(getauxval(AT_HWCAP), getauxval(26 /* AT_HWCAP2 */), level);
 }
 
 #else

@@ -27,6 +27,18 @@ int32_t cpu_best_level(void);
  * AVX2 but not AVX-VNNI (Zen 4 has the one without the other); everything includes SCALAR. */
 bool cpu_level_includes(int32_t level, int32_t required);
 
+/* What a processor and its operating system say, and what follows from it: apart from each other, so that tests can make up machines. */
+struct cpu_x86 {
+    uint32_t leaf1_c, leaf7_b, leaf7_c, leaf7_1_a; /* registers of CPUID leaves */
+    uint64_t xcr0;                                 /* 0 when there is none */
+};
+#define CPU_X86_FMA (1u << 12) /* of leaf1_c */
+#define CPU_X86_OSXSAVE (1u << 27)
+#define CPU_X86_AVX (1u << 28)
+#define CPU_X86_F16C (1u << 29)
+bool cpu_x86_has(const struct cpu_x86 *m, int32_t level);
+bool cpu_arm_has(uint64_t hwcap, uint64_t hwcap2, int32_t level); /* of Linux */
+
 /* "auto", "scalar", "avx2", ...; NULL for unknown values. Static. */
 const char *cpu_level_name(int32_t level);
 /* The level of a name, or -1. */

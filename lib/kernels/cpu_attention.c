@@ -8,13 +8,16 @@
 #include "base/checked.h"
 #include "kernels/cpu_device_impl.h"
 
-#define MAX_QUERIES 96u  /* of a tile of more than one row */
-#define FEW_QUERIES 6u   /* what a kernel takes at once: smaller tiles gain no parallelism worth having */
-#define WIDEN_QUERIES 9u /* from here on a page is widened beforehand */
+#define STATE_BYTES (384u * 1024u) /* of a tile's queries: they stay in the second-level cache while a page goes over them */
+#define FEW_QUERIES 6u             /* what a kernel takes at once: smaller tiles gain no parallelism worth having */
+#define WIDEN_QUERIES 9u           /* from here on a page is widened beforehand */
+#define TILES_A_THREAD 4u          /* so many items a thread share the work out well */
 
 struct tile {
     const struct dev_seq *seq;
     uint32_t row, n_row; /* rows of the batch */
+    uint64_t lo, hi;     /* what its rows see lies in between */
+    uint64_t all_lo, all_hi; /* what all of them see, or all_lo >= all_hi */
     uint64_t part0, n_part;
     uint64_t slot; /* parts of the tiles before */
 };
@@ -40,14 +43,13 @@ struct call {
 /* What a worker needs for one item. */
 struct space {
     struct attn_query *queries; /* [max_rows * group] */
+    float *q;                   /* [max_rows * group][head_dim]: packed, for rows of the batch lie far apart and crowd the same lines of the cache */
     float *states, *totals;     /* [max_rows * group][state_floats] */
     float *k, *v;               /* a page widened to f32 */
+    bool all;                   /* queries holds all queries of the item, seeing all of a block */
+    uint64_t end;               /* the item's blocks lie below this one */
+    const char *after_k, *after_v; /* what is probably read after the item, or NULL */
 };
-
-static size_t elem_bytes(int32_t kv_type)
-{
-    return kv_type == INFER_KV_F32 ? 4 : 2;
-}
 
 static uint64_t round64(uint64_t n)
 {
@@ -57,7 +59,7 @@ static uint64_t round64(uint64_t n)
 static uint64_t space_bytes(const struct call *c)
 {
     uint64_t n = (uint64_t)c->max_rows * c->group;
-    return round64(n * sizeof(struct attn_query)) + 2 * n * c->state_floats * sizeof(float)
+    return round64(n * sizeof(struct attn_query)) + round64(n * c->op->kv.head_dim * sizeof(float)) + 2 * n * c->state_floats * sizeof(float)
            + 2ull * c->op->kv.head_dim * ATTN_BLOCK * sizeof(float);
 }
 
@@ -65,66 +67,82 @@ static struct space space_of(const struct call *c, uint32_t worker)
 {
     char *p = cpu_worker(c->d, worker);
     size_t n = (size_t)c->max_rows * c->group;
-    struct space s;
-    s.queries = (struct attn_query *)p;
-    s.states = (float *)(p + round64(n * sizeof *s.queries));
+    struct space s = {.queries = (struct attn_query *)p};
+    s.q = (float *)(p + round64(n * sizeof *s.queries));
+    s.states = s.q + round64(n * c->op->kv.head_dim * sizeof(float)) / sizeof(float);
     s.totals = s.states + n * c->state_floats;
     s.k = s.totals + n * c->state_floats;
     s.v = s.k + (size_t)c->op->kv.head_dim * ATTN_BLOCK;
     return s;
 }
 
-/* The queries of a tile that see something of a block, with the state of each. */
-static uint32_t visible_queries(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t block, float *states,
-                                struct attn_query *out)
+static uint32_t add_queries(const struct call *c, const struct space *s, uint32_t n, uint32_t row, uint32_t j0, uint32_t j1)
+{
+    size_t at = (size_t)row * c->group;
+    for (uint32_t g = 0; g < c->group; g++, at++)
+        s->queries[n++] = (struct attn_query){s->q + at * c->op->kv.head_dim, s->states + at * c->state_floats, j0, j1};
+    return n;
+}
+
+/* The queries of a tile that see something of a block, with the state of each; how many. */
+static uint32_t visible_queries(const struct call *c, const struct tile *t, uint64_t block, struct space *s)
 {
     const struct dev_attention *op = c->op;
     uint64_t first = block * ATTN_BLOCK;
     uint32_t n = 0;
+    if (first >= t->all_lo && first + ATTN_BLOCK <= t->all_hi) {
+        for (uint32_t i = 0; i < t->n_row && !s->all; i++)
+            n = add_queries(c, s, n, i, 0, ATTN_BLOCK);
+        s->all = true;
+        return t->n_row * c->group;
+    }
+    s->all = false;
     for (uint32_t i = 0; i < t->n_row; i++) {
-        uint64_t row = t->row + i, lo = op->lo[row], hi = op->hi[row];
-        if (hi <= first || lo >= first + ATTN_BLOCK)
+        uint64_t lo = op->lo[t->row + i], hi = op->hi[t->row + i];
+        if (hi <= first || lo >= first + ATTN_BLOCK || lo >= hi)
             continue;
         uint32_t j0 = lo > first ? (uint32_t)(lo - first) : 0;
         uint32_t j1 = hi - first < ATTN_BLOCK ? (uint32_t)(hi - first) : ATTN_BLOCK;
-        const float *q = cpu_f32(op->q) + row * op->q_stride + (size_t)kv_head * c->group * op->kv.head_dim;
-        for (uint32_t g = 0; g < c->group && j0 < j1; g++)
-            out[n++] = (struct attn_query){q + (size_t)g * op->kv.head_dim,
-                                           states + ((size_t)i * c->group + g) * c->state_floats, j0, j1};
+        n = add_queries(c, s, n, i, j0, j1);
     }
     return n;
 }
 
-static void widen(const struct call *c, float *dst, const void *src)
+/* The keys and values of a page's head; NULL: the page is absent. */
+static const char *keys_at(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t block)
 {
-    const struct vec_kernels *v = &c->d->k.vec;
-    size_t n = (size_t)c->op->kv.head_dim * ATTN_BLOCK;
-    if (c->op->kv.type == INFER_KV_F16)
-        v->f16_to_f32(dst, src, n);
-    else
-        v->bf16_to_f32(dst, src, n);
+    const char *page = cpu_ptr(t->seq->pages[block]);
+    return page ? page + c->op->kv.k_off + kv_head * c->head_bytes : NULL;
 }
 
-static void run_block(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t block, const struct space *s)
+static const char *values_at(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t block)
+{
+    const char *page = cpu_ptr(t->seq->pages[block]);
+    return page ? page + c->op->kv.v_off + kv_head * c->head_bytes : NULL;
+}
+
+static void run_block(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t block, struct space *s)
 {
     const struct dev_attention *op = c->op;
-    uint32_t n = visible_queries(c, t, kv_head, block, s->states, s->queries);
+    uint32_t n = visible_queries(c, t, block, s);
     if (!n)
         return;
-    const char *page = cpu_ptr(t->seq->pages[block]);
+    bool more = block + 1 < s->end;
     struct attn_block_args a = {
         .kv_type = op->kv.type,
         .head_dim = op->kv.head_dim,
-        .k = page + op->kv.k_off + kv_head * c->head_bytes,
-        .v = page + op->kv.v_off + kv_head * c->head_bytes,
+        .k = keys_at(c, t, kv_head, block),
+        .v = values_at(c, t, kv_head, block),
         .scale = op->scale,
         .softcap = op->softcap,
         .queries = s->queries,
         .n_query = n,
+        .ahead_k = more ? keys_at(c, t, kv_head, block + 1) : s->after_k,
+        .ahead_v = more ? values_at(c, t, kv_head, block + 1) : s->after_v,
+        .ahead_bytes = c->head_bytes,
     };
     if (a.kv_type != INFER_KV_F32 && n >= WIDEN_QUERIES) {
-        widen(c, s->k, a.k);
-        widen(c, s->v, a.v);
+        c->d->k.attn.widen(s->k, s->v, &a);
         a.k = s->k;
         a.v = s->v;
         a.kv_type = INFER_KV_F32;
@@ -132,14 +150,24 @@ static void run_block(const struct call *c, const struct tile *t, uint32_t kv_he
     c->d->k.attn.block(&a);
 }
 
-/* One part of a tile, to s->states. */
-static void run_part(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t part, const struct space *s)
+static void pack_queries(const struct call *c, const struct tile *t, uint32_t kv_head, const struct space *s)
 {
+    const struct dev_attention *op = c->op;
+    size_t n = (size_t)c->group * op->kv.head_dim;
+    for (uint32_t i = 0; i < t->n_row; i++)
+        memcpy(s->q + i * n, cpu_f32(op->q) + (size_t)(t->row + i) * op->q_stride + kv_head * n, n * sizeof(float));
+}
+
+/* One part of a tile, to s->states. */
+static void run_part(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t part, struct space *s)
+{
+    const uint64_t blocks = ATTN_PART / ATTN_BLOCK;
     size_t n = (size_t)t->n_row * c->group;
+    uint64_t first = t->lo / ATTN_BLOCK, end = (part + 1) * blocks < s->end ? (part + 1) * blocks : s->end;
     for (size_t i = 0; i < n; i++)
         attn_begin(s->states + i * c->state_floats, c->op->kv.head_dim);
-    for (uint64_t b = 0; b < ATTN_PART / ATTN_BLOCK; b++)
-        run_block(c, t, kv_head, part * (ATTN_PART / ATTN_BLOCK) + b, s);
+    for (uint64_t b = part * blocks > first ? part * blocks : first; b < end; b++)
+        run_block(c, t, kv_head, b, s);
     for (size_t i = 0; i < n; i++)
         attn_close(s->states + i * c->state_floats);
 }
@@ -156,9 +184,7 @@ static void finish_tile(const struct call *c, const struct tile *t, uint32_t kv_
 
 static void merge_tile(const struct call *c, const struct tile *t, float *totals, const float *states)
 {
-    size_t n = (size_t)t->n_row * c->group;
-    for (size_t i = 0; i < n; i++)
-        c->d->k.attn.merge(totals + i * c->state_floats, states + i * c->state_floats, c->op->kv.head_dim);
+    c->d->k.attn.merge(totals, states, c->op->kv.head_dim, t->n_row * c->group);
 }
 
 static void begin_totals(const struct call *c, const struct tile *t, float *totals)
@@ -167,13 +193,32 @@ static void begin_totals(const struct call *c, const struct tile *t, float *tota
         attn_begin(totals + i * c->state_floats, c->op->kv.head_dim);
 }
 
+static uint64_t tile_end(const struct tile *t)
+{
+    return (t->hi + ATTN_BLOCK - 1) / ATTN_BLOCK;
+}
+
+/* Notes where `tile` begins to read: what comes after an item, if all threads are equally fast. */
+static void note_after(const struct call *c, struct space *s, const struct tile *t, uint32_t kv_head, uint64_t block)
+{
+    s->after_k = keys_at(c, t, kv_head, block);
+    s->after_v = values_at(c, t, kv_head, block);
+}
+
 /* A whole (tile, KV head). The last tiles of a prompt see the most: they go first. */
 static void tile_task(void *arg, uint32_t worker, uint64_t task)
 {
     const struct call *c = arg;
-    uint32_t kv_head = (uint32_t)(task % c->op->kv.n_head_kv);
-    const struct tile *t = &c->tiles[c->n_tiles - 1 - task / c->op->kv.n_head_kv];
+    uint32_t n_head = c->op->kv.n_head_kv, kv_head = (uint32_t)(task % n_head);
+    const struct tile *t = &c->tiles[c->n_tiles - 1 - task / n_head];
+    uint64_t after = task + pool_threads(c->d->pool);
     struct space s = space_of(c, worker);
+    s.end = tile_end(t);
+    if (after / n_head < c->n_tiles) {
+        const struct tile *next = &c->tiles[c->n_tiles - 1 - after / n_head];
+        note_after(c, &s, next, (uint32_t)(after % n_head), next->lo / ATTN_BLOCK);
+    }
+    pack_queries(c, t, kv_head, &s);
     if (t->n_part == 1) {
         run_part(c, t, kv_head, t->part0, &s);
         finish_tile(c, t, kv_head, s.states);
@@ -196,11 +241,21 @@ static float *partial_of(const struct call *c, uint64_t part, uint32_t kv_head)
 static void part_task(void *arg, uint32_t worker, uint64_t task)
 {
     const struct call *c = arg;
-    uint32_t kv_head = (uint32_t)(task % c->op->kv.n_head_kv);
-    uint64_t i = task / c->op->kv.n_head_kv;
+    uint32_t n_head = c->op->kv.n_head_kv, kv_head = (uint32_t)(task % n_head);
+    uint64_t i = task / n_head, after = task + pool_threads(c->d->pool);
     const struct tile *t = &c->tiles[c->parts[i].tile];
     struct space s = space_of(c, worker);
     s.states = partial_of(c, i, kv_head);
+    s.end = tile_end(t);
+    uint64_t part_end = (c->parts[i].part + 1) * (ATTN_PART / ATTN_BLOCK);
+    s.end = s.end < part_end ? s.end : part_end;
+    if (after / n_head < c->n_parts) {
+        const struct part *next = &c->parts[after / n_head];
+        const struct tile *u = &c->tiles[next->tile];
+        uint64_t first = u->lo / ATTN_BLOCK, block = next->part * (ATTN_PART / ATTN_BLOCK);
+        note_after(c, &s, u, (uint32_t)(after % n_head), block > first ? block : first);
+    }
+    pack_queries(c, t, kv_head, &s);
     run_part(c, t, kv_head, c->parts[i].part, &s);
 }
 
@@ -227,8 +282,9 @@ static uint64_t count_tiles(const struct dev_attention *op, uint32_t max_rows)
 /* Few rows are shared out in smaller tiles. */
 static uint32_t choose_rows(const struct call *c)
 {
-    uint64_t want = pool_threads(c->d->pool) * 4ull;
-    uint32_t rows = c->group < MAX_QUERIES ? MAX_QUERIES / c->group : 1;
+    uint64_t want = pool_threads(c->d->pool) * (uint64_t)TILES_A_THREAD;
+    uint32_t fit = (uint32_t)(STATE_BYTES / (c->state_floats * sizeof(float)));
+    uint32_t rows = c->group < fit ? fit / c->group : 1;
     while (rows > 1 && rows * c->group > FEW_QUERIES && count_tiles(c->op, rows) * c->op->kv.n_head_kv < want)
         rows = (rows + 1) / 2;
     return rows;
@@ -237,10 +293,15 @@ static uint32_t choose_rows(const struct call *c)
 static void tile_span(const struct dev_attention *op, struct tile *t)
 {
     uint64_t lo = UINT64_MAX, hi = 0;
+    t->all_hi = UINT64_MAX;
     for (uint32_t r = t->row; r < t->row + t->n_row; r++) {
         lo = op->lo[r] < lo ? op->lo[r] : lo;
         hi = op->hi[r] > hi ? op->hi[r] : hi;
+        t->all_lo = op->lo[r] > t->all_lo ? op->lo[r] : t->all_lo;
+        t->all_hi = op->hi[r] < t->all_hi ? op->hi[r] : t->all_hi;
     }
+    t->lo = lo;
+    t->hi = hi;
     t->part0 = lo / ATTN_PART;
     t->n_part = hi > lo ? (hi - 1) / ATTN_PART - t->part0 + 1 : 0;
 }
@@ -306,7 +367,7 @@ void cpu_attention(struct device *dev, const struct dev_attention *op)
         .op = op,
         .group = op->n_head / op->kv.n_head_kv,
         .state_floats = attn_state_floats(op->kv.head_dim),
-        .head_bytes = (size_t)op->kv.head_dim * ATTN_BLOCK * elem_bytes(op->kv.type),
+        .head_bytes = (size_t)dev_kv_head_bytes(op->kv.type, op->kv.head_dim),
     };
     if (c.d->failed)
         return;
@@ -324,93 +385,4 @@ void cpu_attention(struct device *dev, const struct dev_attention *op)
         cpu_run(c.d, c.n_parts * op->kv.n_head_kv, work, part_task, &c);
         cpu_run(c.d, n_items, c.n_parts * op->n_head * op->kv.head_dim, merge_task, &c);
     }
-}
-
-/* ---- writing */
-
-struct write_call {
-    struct cpu_device *d;
-    const struct dev_kv *kv;
-    const float *k, *v;
-    uint32_t k_stride, v_stride;
-    const struct dev_seq *seqs;
-    uint32_t n_seq;
-};
-
-#define WRITE_ROWS 16u
-
-/* Rounds n floats to the KV type. */
-static void narrow(const struct write_call *c, void *dst, const float *src, size_t n)
-{
-    const struct vec_kernels *v = &c->d->k.vec;
-    if (c->kv->type == INFER_KV_F32)
-        memcpy(dst, src, n * sizeof *src);
-    else if (c->kv->type == INFER_KV_F16)
-        v->f32_to_f16(dst, src, n);
-    else
-        v->f32_to_bf16(dst, src, n);
-}
-
-/* One key into column j of the transposed page. */
-static void store_key(const struct write_call *c, char *page, uint32_t j, const float *k)
-{
-    uint32_t n = c->kv->head_dim;
-    if (c->kv->type == INFER_KV_F32) {
-        float *to = (float *)page + j;
-        for (uint32_t d = 0; d < n; d++)
-            to[(size_t)d * ATTN_BLOCK] = k[d];
-        return;
-    }
-    uint16_t tmp[ATTN_MAX_HEAD_DIM], *to = (uint16_t *)page + j;
-    narrow(c, tmp, k, n);
-    for (uint32_t d = 0; d < n; d++)
-        to[(size_t)d * ATTN_BLOCK] = tmp[d];
-}
-
-static void write_row(const struct write_call *c, const struct dev_seq *seq, uint32_t i)
-{
-    const struct dev_kv *kv = c->kv;
-    uint64_t e = seq->index + i;
-    uint32_t j = (uint32_t)(e % ATTN_BLOCK);
-    char *page = cpu_ptr(seq->pages[e / ATTN_BLOCK]);
-    const float *k = c->k + (size_t)(seq->row + i) * c->k_stride, *v = c->v + (size_t)(seq->row + i) * c->v_stride;
-    size_t elem = elem_bytes(kv->type), head = (size_t)kv->head_dim * ATTN_BLOCK * elem;
-    for (uint32_t h = 0; h < kv->n_head_kv; h++) {
-        store_key(c, page + kv->k_off + h * head, j, k + (size_t)h * kv->head_dim);
-        narrow(c, page + kv->v_off + h * head + j * elem * kv->head_dim, v + (size_t)h * kv->head_dim, kv->head_dim);
-    }
-}
-
-/* WRITE_ROWS rows of the batch, whichever sequences they belong to. */
-static void write_task(void *arg, uint32_t worker, uint64_t task)
-{
-    (void)worker;
-    const struct write_call *c = arg;
-    uint64_t first = task * WRITE_ROWS, end = first + WRITE_ROWS;
-    for (uint32_t s = 0; s < c->n_seq; s++) {
-        const struct dev_seq *seq = &c->seqs[s];
-        uint64_t r0 = seq->row > first ? seq->row : first, r1 = (uint64_t)seq->row + seq->n_row;
-        r1 = r1 < end ? r1 : end;
-        for (uint64_t r = r0; r < r1; r++)
-            write_row(c, seq, (uint32_t)(r - seq->row));
-    }
-}
-
-void cpu_kv_write(struct device *dev, const struct dev_kv *kv, struct dev_ref k, uint32_t k_stride, struct dev_ref v,
-                  uint32_t v_stride, const struct dev_seq *seqs, uint32_t n_seq)
-{
-    struct write_call c = {cpu_of(dev), kv, cpu_f32(k), cpu_f32(v), k_stride, v_stride, seqs, n_seq};
-    if (c.d->failed)
-        return;
-    if (!attn_supports_head_dim(kv->head_dim)) {
-        cpu_fail(c.d, INFER_ERROR_INTERNAL);
-        return;
-    }
-    uint64_t rows = 0, written = 0;
-    for (uint32_t s = 0; s < n_seq; s++) {
-        uint64_t end = (uint64_t)seqs[s].row + seqs[s].n_row;
-        rows = end > rows ? end : rows;
-        written += seqs[s].n_row;
-    }
-    cpu_run(c.d, (rows + WRITE_ROWS - 1) / WRITE_ROWS, written * kv->n_head_kv * kv->head_dim * 4, write_task, &c);
 }

@@ -63,7 +63,7 @@ static inline void *cpu_worker(const struct cpu_device *d, uint32_t worker)
 /* Runs the tasks; `work` is about the number of simple float operations of them all: little of it does not wake the pool. */
 void cpu_run(struct cpu_device *d, uint64_t n_tasks, uint64_t work, pool_fn fn, void *arg);
 
-/* The operations of cpu_matmul.c and cpu_attention.c. */
+/* The operations of cpu_matmul.c, cpu_attention.c and cpu_kv_write.c. */
 void cpu_matmul(struct device *d, struct dev_ref src, uint32_t src_stride, uint32_t n_row, const struct dev_matmul *ops,
                 uint32_t n_ops);
 void cpu_kv_write(struct device *d, const struct dev_kv *kv, struct dev_ref k, uint32_t k_stride, struct dev_ref v,

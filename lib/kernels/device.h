@@ -77,12 +77,24 @@ enum dev_act { DEV_ACT_SILU, DEV_ACT_GELU_TANH, DEV_ACT_GELU_ERF, DEV_ACT_RELU }
 #define DEV_KV_PAGE 64u /* positions in a KV page: a constant of the numerics version */
 
 /* Where a layer's keys and values lie inside a KV page, and how. For each KV head h:
- * K transposed [head_dim][64] at k_off + h * (head_dim * 64 * elem), V [64][head_dim] at v_off + h * (head_dim * 64 * elem). */
+ * K transposed [head_dim][64] at k_off + h * dev_kv_head_bytes, V [64][head_dim] at v_off + h * dev_kv_head_bytes.
+ * INT8: groups of 32 dimensions of a position's head share a scale; behind a head's codes f16 scales, [groups][64] for both. */
 struct dev_kv {
     int32_t type; /* INFER_KV_* */
     uint32_t n_head_kv, head_dim;
     uint64_t k_off, v_off; /* bytes from the start of the page, multiples of 64 */
 };
+
+#define DEV_KV_GROUP 32u
+
+/* Bytes of a head's keys, or values, in a page: a multiple of 64. */
+static inline uint64_t dev_kv_head_bytes(int32_t type, uint32_t head_dim)
+{
+    uint64_t n = (uint64_t)head_dim * DEV_KV_PAGE, groups = ((uint64_t)head_dim + DEV_KV_GROUP - 1) / DEV_KV_GROUP;
+    if (type == INFER_KV_INT8)
+        return n + groups * DEV_KV_PAGE * 2;
+    return type == INFER_KV_F32 ? n * 4 : n * 2;
+}
 
 /* A run of batch rows that belong to one sequence: rows [row, row + n_row) are its elements [index, index + n_row). */
 struct dev_seq {

@@ -80,6 +80,10 @@ infer_status mm_kernels_init(struct mm_kernels *k, int32_t level, infer_error *e
     if (cpu_level_includes(level, INFER_CPU_AVX2))
         k->quantise = mm_quantise_avx2;
 #endif
+#if KERNELS_HAVE_NEON
+    if (cpu_level_includes(level, INFER_CPU_NEON))
+        k->quantise = mm_quantise_neon;
+#endif
 #define USE(what, required)                                                                                            \
     if (cpu_level_includes(level, required))                                                                           \
         init_##what(k);

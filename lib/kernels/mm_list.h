@@ -26,7 +26,23 @@
 #else
 #define MM_IF_AVX512VNNI(X)
 #endif
-#define MM_VARIANTS(X) MM_IF_AVX2(X) MM_IF_AVXVNNI(X) MM_IF_AVX512(X) MM_IF_AVX512VNNI(X)
+#if KERNELS_HAVE_I8MM
+#define MM_IF_I8MM(X) X(i8mm, INFER_CPU_I8MM)
+#else
+#define MM_IF_I8MM(X)
+#endif
+#if KERNELS_HAVE_DOTPROD
+#define MM_IF_DOTPROD(X) X(dotprod, INFER_CPU_DOTPROD)
+#else
+#define MM_IF_DOTPROD(X)
+#endif
+#if KERNELS_HAVE_NEON
+#define MM_IF_NEON(X) X(neon, INFER_CPU_NEON)
+#else
+#define MM_IF_NEON(X)
+#endif
+#define MM_VARIANTS(X)                                                                                                 \
+    MM_IF_AVX2(X) MM_IF_AVXVNNI(X) MM_IF_AVX512(X) MM_IF_AVX512VNNI(X) MM_IF_NEON(X) MM_IF_DOTPROD(X) MM_IF_I8MM(X)
 
 /* Formats with a one-column product: X(INFER_TYPE_ suffix, name, bytes of 16 rows of 32 inputs, v). The others decode to a
  * tile for one column too. */
@@ -58,17 +74,21 @@ void mm_quantise_scalar(const float *x, uint32_t n, struct mm_xblock *out);
 #define MM_PROTOTYPES(v, level) MM_CLASSES(MM_PROTOTYPE_DOT, v)
 MM_VARIANTS(MM_PROTOTYPES)
 
-/* Variants with one-column products. AVX-512 without VNNI does with AVX2's: memory is the limit there. */
-#define MM_FUSED_VARIANTS(X) MM_IF_AVX2(X) MM_IF_AVXVNNI(X) MM_IF_AVX512VNNI(X)
+/* Variants with one-column products. AVX-512 without VNNI does with AVX2's: memory is the limit there; i8mm with
+ * dotprod's. */
+#define MM_FUSED_VARIANTS(X) MM_IF_AVX2(X) MM_IF_AVXVNNI(X) MM_IF_AVX512VNNI(X) MM_IF_NEON(X) MM_IF_DOTPROD(X)
 #define MM_PROTOTYPES_ONE(v, level) MM_FUSED_TYPES(MM_PROTOTYPE_ONE, v)
 MM_FUSED_VARIANTS(MM_PROTOTYPES_ONE)
 
 /* Variants with decoders to tiles; those with a dot instruction share them. */
-#define MM_DECODING_VARIANTS(X) MM_IF_AVX2(X) MM_IF_AVX512(X)
+#define MM_DECODING_VARIANTS(X) MM_IF_AVX2(X) MM_IF_AVX512(X) MM_IF_NEON(X)
 #define MM_PROTOTYPES_DECODE(v, level) MM_TYPES(MM_PROTOTYPE_DECODE, v)
 MM_DECODING_VARIANTS(MM_PROTOTYPES_DECODE)
 #if KERNELS_HAVE_AVX2
 void mm_quantise_avx2(const float *x, uint32_t n, struct mm_xblock *out); /* wider registers gain nothing */
+#endif
+#if KERNELS_HAVE_NEON
+void mm_quantise_neon(const float *x, uint32_t n, struct mm_xblock *out);
 #endif
 
 #endif

@@ -3,8 +3,7 @@
 
 static uint64_t layer_bytes(const struct net *net, int32_t kv_type)
 {
-    uint64_t element = kv_type == INFER_KV_F32 ? 4 : 2;
-    return (uint64_t)net->h.n_head_kv * net->h.head_dim * DEV_KV_PAGE * element;
+    return net->h.n_head_kv * dev_kv_head_bytes(kv_type, net->h.head_dim);
 }
 
 struct dev_kv net_kv(const struct net *net, int32_t kv_type, uint32_t layer)

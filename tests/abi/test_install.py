@@ -48,6 +48,9 @@ def test_tool_is_complete():
     result = subprocess.run([cli, "--temp", "0", "-n", "8", "Once upon a time"], env=env, capture_output=True, check=False)
     assert result.returncode == 0 and result.stdout.strip(), result
     assert b"bundled" in result.stderr, "the installed model was not used"
+    find("infer-bench.1")
+    result = subprocess.run([find("infer-bench"), "--version"], env=env, capture_output=True, check=False)
+    assert result.returncode == 0 and b"libinfer" in result.stdout, result
 
 
 def compiled(source, *extra):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What the shared library exports and imports: test_symbols.py LIBRARY CLI EXAMPLE... (--sanitized when built so)."""
+import json
 import os
 import re
 import subprocess
@@ -50,6 +51,8 @@ def differ(have, want, what):
 def test_map_is_header():
     names = set(re.findall(r"^\s+(infer_\w+);", read("lib/infer.map"), re.MULTILINE))
     differ(names, header_symbols(), "lib/infer.map (run scripts/gen-symbols)")
+    names = set(re.findall(r"^\s+(infer_\w+)$", read("lib/infer.def"), re.MULTILINE))
+    differ(names, header_symbols(), "lib/infer.def (run scripts/gen-symbols)")
 
 
 def test_exports():
@@ -94,6 +97,29 @@ def test_hosts_link_the_shared_library():
         assert "libinfer.so.0" in needed(host), f"{host} does not link libinfer.so.0"
         own = re.findall(r"\bT (infer_\w+)", output("nm", "--defined-only", host))
         assert not own, f"{host} holds {own}"
+
+
+def test_variants_stay_apart():
+    """Only the objects of a CPU variant are compiled for more than the base processor, and they define nothing but kernels of that
+    variant: no helper that the linker could choose for everybody."""
+    if SANITIZED:
+        raise tap.Skip("the sanitizers add symbols")
+    lib = os.path.dirname(LIBRARY)
+    build = os.path.dirname(lib)
+    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as handle:
+        commands = json.load(handle)
+    flags = {c["output"]: {f for f in c["command"].split() if re.match(r"-m(arch|cpu|tune|avx|sse|fma|f16c|bmi|vx|amx)", f)}
+             for c in commands if c["output"].startswith("lib/")}
+    everywhere = set.intersection(*flags.values())  # what the user asked for
+    wide = {o for o, f in flags.items() if f - everywhere}
+    stray = sorted(o for o in wide if not re.match(r"lib/(kernels/)?libinfer_kernels_\w+\.a\.p/", o))
+    assert not stray, f"compiled for more than the base processor: {stray}"
+    for path in sorted(wide):
+        variant = re.search(r"libinfer_kernels_(\w+)\.a", path).group(1)
+        names = [line.split()[-1] for line in output("nm", "--defined-only", "--extern-only", os.path.join(build, path)).splitlines()]
+        assert names, f"{path} defines nothing"
+        others = [name for name in names if not name.endswith("_" + variant)]
+        assert not others, f"{path} defines {others}"
 
 
 tap.main(globals())

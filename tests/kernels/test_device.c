@@ -456,9 +456,12 @@ static float *crowd_run(struct device *d, struct crowd *c, const struct dev_kv *
     return out;
 }
 
+/* How far answers may lie from exact ones, by KV type. */
+static const double near_of[] = {[INFER_KV_F16] = 4e-3, [INFER_KV_F32] = 1e-5, [INFER_KV_BF16] = 3e-2, [INFER_KV_INT8] = 3e-2};
+
 static void crowd_check(struct crowd *c, int32_t type, uint64_t first_seed)
 {
-    struct dev_kv kv = {type, c->n_kv, c->dim, 0, (uint64_t)c->n_kv * c->dim * 64 * (type == INFER_KV_F32 ? 4 : 2)};
+    struct dev_kv kv = {type, c->n_kv, c->dim, 0, c->n_kv * dev_kv_head_bytes(type, c->dim)};
     float *want = NULL;
     for (uint32_t threads = 1; threads <= 3; threads++) {
         struct device *d = make(INFER_CPU_AUTO, INFER_NUMERICS_EXACT, threads);
@@ -471,7 +474,7 @@ static void crowd_check(struct crowd *c, int32_t type, uint64_t first_seed)
         if (want)
             assert_memory_equal(got, want, bytes);
         else
-            crowd_near(c, got, type == INFER_KV_F32 ? 1e-5 : type == INFER_KV_F16 ? 4e-3 : 3e-2);
+            crowd_near(c, got, near_of[type]);
         free(alone), free(want);
         want = got;
         crowd_free(d, c);
@@ -486,7 +489,9 @@ static void test_attention(void **state)
     static const uint32_t shapes[][3] = {{1, 1, 8}, {71, 1, 16}, {8, 8, 24}, {100, 1, 8}, {9, 3, 64}, {10, 2, 120}, {24, 2, 32}};
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct crowd c = {.n_head = shapes[i][0], .n_kv = shapes[i][1], .dim = shapes[i][2], .n_seq = 1 + i % 4};
-        crowd_check(&c, i % 3 == 0 ? INFER_KV_F32 : i % 3 == 1 ? INFER_KV_F16 : INFER_KV_BF16, 31 + i);
+        static const int32_t types[] = {INFER_KV_F32, INFER_KV_F16, INFER_KV_BF16};
+        crowd_check(&c, types[i % 3], 31 + i);
+        crowd_check(&c, INFER_KV_INT8, 41 + i);
     }
 }
 
@@ -544,7 +549,7 @@ static void run_open(struct run *r, int32_t cpu, int32_t numerics, uint32_t thre
         r->l.dw[i].n_out = layer_out[i];
         assert_int_equal(r->d->ops->import(r->d, r->l.w[i], layer_out[i] * r->l.dw[i].row_bytes, &r->l.dw[i].data.buf, NULL), INFER_OK);
     }
-    uint64_t half = (uint64_t)KV_WIDTH * 64 * (kv_type == INFER_KV_F32 ? 4 : 2);
+    uint64_t half = KV_HEADS * dev_kv_head_bytes(kv_type, DIM);
     r->kv = (struct dev_kv){kv_type, KV_HEADS, DIM, 64, 64 + half};
     r->window = window;
 }
@@ -663,8 +668,9 @@ static void test_layer(void **state)
     (void)state;
     uint64_t seed = 12;
     float *x = randoms(&seed, (size_t)(LEN + 1) * HIDDEN);
-    for (int variant = 0; variant < 4; variant++) {
-        int32_t kv = variant == 1 ? INFER_KV_BF16 : variant == 2 ? INFER_KV_F32 : INFER_KV_F16;
+    for (int variant = 0; variant < 5; variant++) {
+        static const int32_t kvs[] = {INFER_KV_F16, INFER_KV_BF16, INFER_KV_F32, INFER_KV_F16, INFER_KV_INT8};
+        int32_t kv = kvs[variant];
         int32_t numerics = variant == 3 ? INFER_NUMERICS_PRECISE : INFER_NUMERICS_EXACT;
         uint64_t window = variant == 2 ? 100 : variant == 1 ? 1500 : 0;
         uint32_t len = variant > 1 || cpu_best_level() == INFER_CPU_SCALAR ? 300 : variant == 0 ? LEN : 1700; /* scalar takes its time */
@@ -701,7 +707,7 @@ static void test_levels(void **state)
     enum { N = 200 };
     float *x = randoms(&seed, (size_t)(N + 1) * HIDDEN);
     struct run r;
-    for (int kv = INFER_KV_F16; kv <= INFER_KV_BF16; kv++) {
+    for (int kv = INFER_KV_F16; kv <= INFER_KV_INT8; kv++) {
         run_open(&r, INFER_CPU_SCALAR, INFER_NUMERICS_EXACT, 2, kv, kv == INFER_KV_F32 ? 90 : 0);
         assert_int_equal(cpu_device_level(r.d), INFER_CPU_SCALAR);
         float *want = run_sequence(&r, x, N, whole, 1, 0);

@@ -1,6 +1,7 @@
 /* The quantised matrix product: every variant against scalar, to the bit; scalar against the definition. */
 #include "kernels/dequant.h"
 #include "mm_data.h"
+#include "parity.h"
 
 static const int32_t levels[] = {
 #define LEVEL(level, name) level,
@@ -9,15 +10,6 @@ static const int32_t levels[] = {
 
 /* The same on x86-64 and, under emulation, AArch64. It changes only with INFER_NUMERICS_VERSION. */
 #define MM_GOLDEN 0x65d634188e40bc4fu
-
-static uint64_t n_cases; /* compared by the running test */
-
-static void report(const char *what, const char *level)
-{
-    print_message("# %s: %llu cases compared on %s\n", what, (unsigned long long)n_cases, level);
-    assert_true(n_cases > 0);
-    n_cases = 0;
-}
 
 static struct mm_kernels kernels(int32_t level)
 {
@@ -103,7 +95,8 @@ static void quantise_parity(void **state)
     uint64_t seed = 1;
     for (int kind = 0; kind < INPUTS_KINDS + 1; kind++)
         for (uint32_t n = 32; n <= 32 * 40; n += 32) {
-            float *x = test_guard_alloc(n * sizeof *x);
+            size_t room = n % 64 ? n * sizeof(float) : 8192; /* ends at an unmapped page, or begins right after one */
+            float *x = test_guard_alloc(room);
             mm_data_inputs(x, n, kind == INPUTS_KINDS ? INPUTS_USUAL : (enum mm_inputs)kind, &seed);
             if (kind == INPUTS_KINDS) /* any finite or non-finite bits */
                 for (uint32_t i = 0; i < n; i++)
@@ -112,12 +105,12 @@ static void quantise_parity(void **state)
             k.quantise(x, n, a);
             ref.quantise(x, n, b);
             assert_memory_equal(a, b, n * 2);
-            n_cases++;
+            parity_case();
             free(a);
             free(b);
-            test_guard_free(x, n * sizeof *x);
+            test_guard_free(x, room);
         }
-    report("quantise", cpu_level_name(level));
+    parity_report("quantise", level);
 }
 
 /* ---- tiles ---- */
@@ -128,13 +121,15 @@ static void decode_case(const struct mm_data_type *t, const struct mm_kernels *k
     const struct dtype *d = dtype_of(t->type);
     uint64_t row_blocks = n_block * 32 / d->block, n = 16 * row_blocks;
     size_t bytes = (size_t)n * d->bytes;
+    if (fill % 2 == 0) /* begins right after an unmapped page rather than end at one */
+        bytes = (bytes + 4095) / 4096 * 4096;
     uint8_t *w = test_guard_alloc(bytes);
     mm_data_weights(t, w, n, fill, scales, seed);
     struct mm_tile *a = aligned(sizeof *a), *b = aligned(sizeof *b);
     ref->decode[t->type](w, row_blocks * d->bytes, n_block, a);
     k->decode[t->type](w, row_blocks * d->bytes, n_block, b);
     assert_memory_equal(a, b, sizeof *a);
-    n_cases++;
+    parity_case();
     free(a);
     free(b);
     test_guard_free(w, bytes);
@@ -155,7 +150,96 @@ static void decode_parity(void **state)
                 for (int s = 0; s < SCALES_KINDS; s++)
                     decode_case(&mm_data_types[i], &k, &ref, n, fills[f], (enum mm_scales)s, &seed);
     }
-    report("decode", cpu_level_name(level));
+    parity_report("decode", level);
+}
+
+/* ---- tiles times columns ---- */
+
+static const struct {
+    const char *name;
+    int zero, max;
+} classes[MM_N_CLASSES] = {
+#define CLASS(id, name, form, zero, max, v) {#name, zero, max},
+    MM_CLASSES(CLASS, )};
+
+static void *guarded(size_t bytes, bool at_start, size_t *room)
+{
+    *room = at_start ? (bytes + 4095) / 4096 * 4096 : bytes;
+    void *p = test_guard_alloc(*room);
+    assert_non_null(p);
+    return p;
+}
+
+/* Codes random or at an end of their range, scales of any size. */
+static void fill_tiles(struct mm_tile *t, uint32_t n_tile, uint32_t n_block, int class, uint64_t *seed)
+{
+    uint64_t kind = test_rand(seed) >> 40;
+    for (uint32_t i = 0; i < n_tile; i++)
+        for (uint32_t b = 0; b < n_block; b++)
+            for (uint32_t r = 0; r < MM_TILE_ROWS; r++) {
+                for (int h = 0; h < 2; h++) {
+                    t[i].d[b][h][r] = test_rand_f32(seed) * 0.01f;
+                    t[i].n[b][r][h] = (int16_t)(test_rand(seed) >> 60);
+                }
+                t[i].m[b][r] = test_rand_f32(seed) * 0.01f;
+                for (uint32_t j = 0; j < 32; j++) {
+                    uint64_t u = test_rand(seed) >> 33;
+                    t[i].codes[b][j / 4][r][j % 4] = (uint8_t)(kind % 4 == 0   ? (uint64_t)classes[class].max
+                                                               : kind % 4 == 1 ? (u & 1) * (uint64_t)classes[class].max
+                                                                               : u % ((uint64_t)classes[class].max + 1));
+                }
+            }
+}
+
+struct dot_shape {
+    uint32_t n_tile, n_block, n_col, x_stride;
+    bool first, at_start;
+};
+
+static void dot_case(const struct mm_kernels *k, const struct mm_kernels *ref, int class, struct dot_shape s, uint64_t *seed)
+{
+    size_t tile_room, x_room, acc_room, n_x = (size_t)s.x_stride * (s.n_col - 1) + s.n_block, stride = (s.n_col + 1) * MM_TILE_ROWS;
+    size_t acc_bytes = (stride * (s.n_tile - 1) + s.n_col * MM_TILE_ROWS) * sizeof(float);
+    struct mm_tile *t = guarded(s.n_tile * sizeof *t, s.at_start, &tile_room);
+    struct mm_xblock *x = guarded(n_x * sizeof *x, s.at_start, &x_room);
+    float *acc = guarded(acc_bytes, s.at_start, &acc_room), *want = aligned(acc_bytes), in[32];
+    fill_tiles(t, s.n_tile, s.n_block, class, seed);
+    for (size_t i = 0; i < n_x; i++) {
+        mm_data_inputs(in, 32, i % 3 ? INPUTS_USUAL : INPUTS_EXTREME, seed);
+        ref->quantise(in, 32, x + i);
+    }
+    for (size_t i = 0; i < acc_bytes / sizeof(float); i++)
+        acc[i] = want[i] = test_rand_f32(seed);
+    struct mm_dot d = {.tile = t, .n_tile = s.n_tile, .n_block = s.n_block, .x = x, .x_stride = s.x_stride, .n_col = s.n_col,
+                       .first = s.first, .acc = want, .acc_stride = stride};
+    ref->dot[class](&d);
+    d.acc = acc;
+    k->dot[class](&d);
+    if (memcmp(acc, want, acc_bytes) != 0)
+        fail_msg("%s: %u tiles, %u blocks, %u columns differ from scalar", classes[class].name, s.n_tile, s.n_block, s.n_col);
+    parity_case();
+    free(want);
+    test_guard_free(t, tile_room);
+    test_guard_free(x, x_room);
+    test_guard_free(acc, acc_room);
+}
+
+static void dot_parity(void **state)
+{
+    int32_t level = *(const int32_t *)*state;
+    if (!cpu_level_supported(level))
+        skip();
+    struct mm_kernels k = kernels(level), ref = kernels(INFER_CPU_SCALAR);
+    static const uint32_t blocks[] = {1, 2, 3, 8, 32};
+    uint64_t seed = 8;
+    for (int class = 0; class < MM_N_CLASSES; class ++)
+        for (uint32_t c = 1; c <= 35; c += c < 20 ? 1 : 5)
+            for (uint32_t i = 0; i < 2; i++) {
+                uint32_t n_block = blocks[(c + 3 * i) % 5];
+                struct dot_shape s = {1 + (c + i) % 4, n_block, c, n_block + (c + i) % 3, i == 0, (c / 2 + i) % 2 == 0};
+                dot_case(&k, &ref, class, s, &seed);
+            }
+    parity_report("tiles times columns", level);
 }
 
 /* ---- products ---- */
@@ -222,7 +306,7 @@ static void free_buffers(struct buffers *b)
     free(b->y[1]);
 }
 
-static void parity_case(const struct mm_kernels *k, const struct mm_kernels *ref, const struct product *p, uint64_t *seed)
+static void product_case(const struct mm_kernels *k, const struct mm_kernels *ref, const struct product *p, uint64_t *seed)
 {
     struct buffers b = make_buffers(p, seed);
     run_rows(ref, p, b.w, b.x, 0, p->n_out, b.y[0]);
@@ -234,7 +318,7 @@ static void parity_case(const struct mm_kernels *k, const struct mm_kernels *ref
                          p->n_in, p->n_out, p->n_col, p->fill, (int)p->scales, (int)p->inputs, i, (double)b.y[0][i],
                          (double)b.y[1][i]);
     }
-    n_cases++;
+    parity_case();
     free_buffers(&b);
 }
 
@@ -252,11 +336,11 @@ static void shapes_parity(void **state)
             uint32_t ins[] = {block, 512 + block, 1280};
             for (size_t j = 0; j < 3; j++) {
                 struct product p = {&mm_data_types[i], ins[j], outs[(c + j) % 5], cols[c], -1, SCALES_USUAL, INPUTS_USUAL, c & 1};
-                parity_case(&k, &ref, &p, &seed);
+                product_case(&k, &ref, &p, &seed);
             }
         }
     }
-    report("products by shape", cpu_level_name(level));
+    parity_report("products by shape", level);
 }
 
 static void extremes_parity(void **state)
@@ -275,9 +359,9 @@ static void extremes_parity(void **state)
                         continue; /* overflows */
                     struct product p = {&mm_data_types[i], 256, 16, (f + s + x) % 2 ? 1 : 9, fills[f], (enum mm_scales)s,
                                         (enum mm_inputs)x, false};
-                    parity_case(&k, &ref, &p, &seed);
+                    product_case(&k, &ref, &p, &seed);
                 }
-    report("products at extremes", cpu_level_name(level));
+    parity_report("products at extremes", level);
 }
 
 /* Rows in pieces, columns one by one: the same bits as the whole. */
@@ -438,6 +522,7 @@ int main(void)
 #define PER_LEVEL(level, name)                                                                                         \
     {"quantise " name, quantise_parity, NULL, NULL, (void *)&(const int32_t){level}},                                  \
         {"decode " name, decode_parity, NULL, NULL, (void *)&(const int32_t){level}},                                  \
+        {"dot " name, dot_parity, NULL, NULL, (void *)&(const int32_t){level}},                                        \
         {"shapes " name, shapes_parity, NULL, NULL, (void *)&(const int32_t){level}},                                  \
         {"extremes " name, extremes_parity, NULL, NULL, (void *)&(const int32_t){level}},                              \
         {"non-finite " name, non_finite, NULL, NULL, (void *)&(const int32_t){level}},                                 \
@@ -449,5 +534,5 @@ int main(void)
         cmocka_unit_test(splits),
         CPU_LEVELS(PER_LEVEL)
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, parity_table);
 }

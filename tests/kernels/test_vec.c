@@ -10,6 +10,7 @@
 #include "kernels/cpu.h"
 #include "kernels/math_scalar.h"
 #include "kernels/vec.h"
+#include "parity.h"
 
 /* A row of n bytes that touches an unmapped page: behind it (end) or before it. */
 struct room {
@@ -63,6 +64,7 @@ static void fill(float *x, size_t n, uint64_t *seed, int kind)
 
 static void same_floats(const float *got, const float *want, size_t n)
 {
+    parity_case();
     for (size_t i = 0; i < n; i++) {
         if (isnan(want[i]) ? !isnan(got[i]) : math_bits(got[i]) != math_bits(want[i])) {
             print_message("element %zu of %zu: %a, scalar %a\n", i, n, (double)got[i], (double)want[i]);
@@ -246,6 +248,7 @@ static void check_vec_narrow_fn(vec_narrow_fn *ref, vec_narrow_fn *f)
         ref(w, a, n);
         f(h, a, n);
         assert_memory_equal(h, w, n * sizeof *h);
+        parity_case();
         memset(h, 0x5A, n * sizeof *h);
     });
     for (uint64_t u = 0; u <= UINT32_MAX;) {
@@ -273,6 +276,7 @@ static void check_vec_widen_fn(vec_widen_fn *ref, vec_widen_fn *f)
         ref(want, h, n);
         f(got, h, n);
         assert_memory_equal(got, want, n * sizeof *got);
+        parity_case();
     });
 }
 
@@ -364,6 +368,7 @@ static void check_fmm_splits(const struct vec_kernels *k)
             r = next;
         }
     assert_memory_equal(y, z, sizeof y);
+    parity_case();
 }
 
 #define RUN(name, type)                                                                                                \
@@ -408,6 +413,7 @@ static void test_parity(void **state)
         check_fmm_splits(&k);
     else
         slots[p->slot].run(&ref, &k);
+    parity_report(p->slot == N_SLOTS ? "matmul_splits" : slots[p->slot].name, p->level);
 }
 
 /* ---- The bits of the scalar variant ---- */
@@ -548,5 +554,5 @@ int main(void)
     }
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_golden);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_meaning);
-    return _cmocka_run_group_tests("vec", tests, n, NULL, NULL);
+    return _cmocka_run_group_tests("vec", tests, n, NULL, parity_table);
 }

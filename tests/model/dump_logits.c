@@ -59,7 +59,7 @@ int main(int argc, char **argv)
     INFER_INIT(&info);
     if (argc > 5 && !strcmp(argv[5], "precise"))
         eo.numerics = INFER_NUMERICS_PRECISE;
-    so.kv_type = !strcmp(kv, "f32") ? INFER_KV_F32 : !strcmp(kv, "bf16") ? INFER_KV_BF16 : INFER_KV_F16;
+    so.kv_type = !strcmp(kv, "f32") ? INFER_KV_F32 : !strcmp(kv, "bf16") ? INFER_KV_BF16 : !strcmp(kv, "int8") ? INFER_KV_INT8 : INFER_KV_F16;
     check(infer_engine_create(&eo, &engine, &error));
     check(infer_model_open_path(engine, argv[1], &model, &error));
     check(infer_model_get_info(model, &info, &error));

@@ -17,7 +17,7 @@ static void ok(infer_status st)
         fail_msg("%s: %s (%s)", infer_status_name(st), error.text, error.name);
 }
 
-static infer_model *open_model(const char *name, int32_t cpu, uint32_t threads)
+static infer_model *open_model_as(const char *name, int32_t cpu, uint32_t threads, int32_t numerics)
 {
     infer_engine_options eo;
     infer_engine *engine;
@@ -26,10 +26,16 @@ static infer_model *open_model(const char *name, int32_t cpu, uint32_t threads)
     INFER_INIT(&eo);
     eo.cpu = cpu;
     eo.threads = threads;
+    eo.numerics = numerics;
     ok(infer_engine_create(&eo, &engine, &error));
     ok(infer_model_open_path(engine, fixture_path(name), &model, &error));
     infer_engine_release(engine);
     return model;
+}
+
+static infer_model *open_model(const char *name, int32_t cpu, uint32_t threads)
+{
+    return open_model_as(name, cpu, threads, INFER_NUMERICS_EXACT);
 }
 
 static infer_session *new_session(infer_model *model)
@@ -135,9 +141,8 @@ static void test_chunks(void **state)
 static void test_threads(void **state)
 {
     struct fixture f = fixture_open(*state);
-    static const uint32_t threads[] = {2, 3, 4, 8};
-    for (size_t i = 0; i < 4; i++) {
-        infer_model *m = open_model(*state, INFER_CPU_AUTO, threads[i]);
+    for (uint32_t threads = 2; threads <= 8; threads++) { /* f.want is of one */
+        infer_model *m = open_model(*state, INFER_CPU_AUTO, threads);
         infer_session *s = new_session(m);
         forget(&f);
         ok(infer_session_append(s, f.g.prompt, f.g.n_prompt, &error));
@@ -198,32 +203,121 @@ static void test_batches(void **state)
     fixture_close(&f);
 }
 
+/* Two prompts and six sessions that decode, in the same steps: more rows than a batch holds, so prompts are cut where the others leave
+ * room, and one row stands beside hundreds. */
+static void test_mixed(void **state)
+{
+    enum { N = 8, PROMPTS = 2 };
+    struct fixture f = fixture_open(*state);
+    infer_model *m = open_model(*state, INFER_CPU_AUTO, 2);
+    infer_session *s[N];
+    infer_step_item it[N];
+    float *got[N];
+    for (int i = 0; i < N; i++) {
+        got[i] = malloc(f.bytes);
+        memset(got[i], 0xFF, f.bytes);
+        s[i] = new_session(m);
+    }
+    for (uint32_t at = 0; at < f.g.n_prompt; at++) {
+        for (int i = 0; i < N; i++) {
+            INFER_INIT(&it[i]);
+            it[i].session = s[i];
+            it[i].logits = INFER_LOGITS_ALL;
+            if (i >= PROMPTS) {
+                ok(infer_session_append(s[i], f.g.prompt + at, 1, &error));
+            } else if (at % 29 == 0) { /* a new one takes the place of the last */
+                infer_session_release(s[i]);
+                it[i].session = s[i] = new_session(m);
+                memset(got[i], 0xFF, f.bytes);
+                ok(infer_session_append(s[i], f.g.prompt, f.g.n_prompt, &error));
+            }
+        }
+        ok(infer_step(it, N, NULL, &error));
+        for (int i = 0; i < N; i++)
+            if (i >= PROMPTS || at % 29 == 0)
+                collect(s[i], &f.g, got[i]);
+    }
+    for (int i = 0; i < N; i++) {
+        memcpy(f.got, got[i], f.bytes);
+        same(&f, i < PROMPTS ? "prompt beside decoding" : "decoding beside prompts");
+        free(got[i]);
+        infer_session_release(s[i]);
+    }
+    infer_model_release(m);
+    fixture_close(&f);
+}
+
+static const int32_t cpu_levels[] = {INFER_CPU_SCALAR, INFER_CPU_AVX2, INFER_CPU_AVXVNNI, INFER_CPU_AVX512,
+                                     INFER_CPU_AVX512VNNI, INFER_CPU_NEON, INFER_CPU_DOTPROD, INFER_CPU_I8MM};
+#define N_LEVELS (sizeof cpu_levels / sizeof *cpu_levels)
+
+static bool runs_here(int32_t cpu)
+{
+    infer_engine_options eo;
+    infer_engine *engine;
+    INFER_INIT(&eo);
+    eo.cpu = cpu;
+    if (infer_engine_create(&eo, &engine, NULL) == INFER_ERROR_UNSUPPORTED)
+        return false;
+    infer_engine_release(engine);
+    return true;
+}
+
 static void test_variants(void **state)
 {
     struct fixture f = fixture_open(*state);
-    static const int32_t levels[] = {INFER_CPU_SCALAR, INFER_CPU_AVX2, INFER_CPU_AVXVNNI, INFER_CPU_AVX512,
-                                     INFER_CPU_AVX512VNNI, INFER_CPU_NEON, INFER_CPU_DOTPROD, INFER_CPU_I8MM};
+    char names[128] = "";
     int ran = 0;
-    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
-        infer_engine_options eo;
-        infer_engine *engine;
-        INFER_INIT(&eo);
-        eo.cpu = levels[i];
-        if (infer_engine_create(&eo, &engine, NULL) == INFER_ERROR_UNSUPPORTED)
+    for (size_t i = 0; i < N_LEVELS; i++) {
+        if (!runs_here(cpu_levels[i]))
             continue;
-        infer_engine_release(engine);
-        infer_model *m = open_model(*state, levels[i], 2);
+        infer_model *m = open_model(*state, cpu_levels[i], 2);
         infer_session *s = new_session(m);
         forget(&f);
         ok(infer_session_append(s, f.g.prompt, f.g.n_prompt, &error));
         step(s, 0, &f.g, f.got);
-        same(&f, infer_cpu_name(levels[i]));
+        same(&f, infer_cpu_name(cpu_levels[i]));
         infer_session_release(s);
         infer_model_release(m);
+        strcat(strcat(names, " "), infer_cpu_name(cpu_levels[i]));
         ran++;
     }
     assert_true(ran >= 1);
-    print_message("# %d CPU variants\n", ran);
+    print_message("# %d CPU variants:%s\n", ran, names);
+    fixture_close(&f);
+}
+
+/* The other modes and KV types are as independent of variant, threads and chunks as the default: scalar on one thread in one go
+ * against each variant on a number of threads in pieces. */
+static void test_modes(void **state)
+{
+    static const int32_t modes[] = {INFER_NUMERICS_EXACT, INFER_NUMERICS_PRECISE}, kv[] = {INFER_KV_F16, INFER_KV_F32, INFER_KV_BF16};
+    struct fixture f = fixture_open(*state);
+    uint64_t rng = 9;
+    for (size_t mode = 0; mode < sizeof modes / sizeof *modes; mode++)
+        for (size_t k = mode ? 0 : 1; k < sizeof kv / sizeof *kv; k++)
+            for (size_t i = 0; i < N_LEVELS; i++) {
+                if (!runs_here(cpu_levels[i]))
+                    continue;
+                bool scalar = cpu_levels[i] == INFER_CPU_SCALAR;
+                infer_model *m = open_model_as(*state, cpu_levels[i], scalar ? 1 : 2 + (uint32_t)(i % 3), modes[mode]);
+                infer_session_options so;
+                infer_session *s;
+                INFER_INIT(&so);
+                so.kv_type = kv[k];
+                ok(infer_session_create(m, &so, &s, &error));
+                ok(infer_session_append(s, f.g.prompt, f.g.n_prompt, &error));
+                forget(&f);
+                for (uint64_t at = 0; at < f.g.n_prompt;) {
+                    uint64_t n = scalar ? f.g.n_prompt : 1 + test_rand(&rng) % 50;
+                    step(s, n, &f.g, scalar ? f.want : f.got);
+                    at += n;
+                }
+                if (!scalar)
+                    same(&f, infer_cpu_name(cpu_levels[i]));
+                infer_session_release(s);
+                infer_model_release(m);
+            }
     fixture_close(&f);
 }
 
@@ -370,24 +464,35 @@ static void test_rows(void **state)
     fixture_close(&f);
 }
 
-int main(void)
+/* Is the kind among the arguments? Without any, all are. */
+static bool chosen(const char *kind, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], kind) == 0)
+            return true;
+    return argc < 2;
+}
+
+/* test_exact [KIND...] */
+int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         CMUnitTestFunction fn;
     } kinds[] = {{"chunks", test_chunks},     {"threads", test_threads},   {"batches", test_batches},
-                 {"variants", test_variants}, {"rollback", test_rollback}, {"rows", test_rows}};
-    static char names[128][64];
-    struct CMUnitTest tests[128];
+                 {"mixed", test_mixed},       {"variants", test_variants}, {"modes", test_modes},
+                 {"rollback", test_rollback}, {"rows", test_rows}};
+    static char names[256][64];
+    struct CMUnitTest tests[256];
     size_t n = 0;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (int q = 0; q < 2; q++)
-            for (const char *const *f = q ? golden_quantised : golden_f32; *f; f++) {
+            for (const char *const *f = q ? golden_quantised : golden_f32; *f && chosen(kinds[k].name, argc, argv); f++) {
                 (void)snprintf(names[n], sizeof names[n], "%s: %s", kinds[k].name, *f);
                 tests[n] = (struct CMUnitTest){names[n], kinds[k].fn, NULL, NULL, (void *)(uintptr_t)*f};
                 n++;
             }
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2 && chosen("windows", argc, argv); i++)
         tests[n++] = (struct CMUnitTest){i ? "windows: gemma3-scaled" : "windows: gemma3", test_windows, NULL, NULL,
                                          (void *)(uintptr_t)(i ? "gemma3-scaled" : "gemma3")};
     return _cmocka_run_group_tests("exact", tests, n, NULL, NULL);

@@ -102,10 +102,11 @@ static void check_greedy(infer_session *s, const struct golden *g)
 
 /* The bits of numerics version 1: hashes of all logits of a fixture's prompt, default settings. The same on every processor; a change
  * needs a new numerics version. */
-static const struct {
+struct bits {
     const char *name;
     uint64_t hash;
-} bits_v1[] = {
+};
+static const struct bits bits_v1[] = {
     {"llama", 0x5d3a3d4d23f4c17e},
     {"llama-linear", 0x6c66a26eac6accba},
     {"llama3-rope", 0x1b6f6ba973209267},
@@ -124,23 +125,38 @@ static const struct {
     {"llama-mix256", 0x3b7468fc8133fecf},
 };
 
+/* The same with int8 KV. */
+static const struct bits bits_int8_v1[] = {
+    {"llama", 0xbf4d96bcb8cb313d},
+    {"qwen3", 0x8ba6dfd4bc5e09cb},
+    {"gemma3", 0xaaa0626aa284dff9},
+    {"gpt2", 0x251c7ca78c77542a},
+    {"llama-mix256", 0x0ff4892aea3061ae},
+};
+
+static void check_bits(const struct bits *b, int32_t kv_type)
+{
+    struct golden g = golden_read(b->name);
+    size_t n = (size_t)g.n_prompt * g.n_vocab;
+    float *got = malloc(n * sizeof *got);
+    infer_session *s = open_session(b->name, INFER_NUMERICS_EXACT, kv_type);
+    run_prompt(s, &g, got);
+    uint64_t hash = hash_bytes(got, n * sizeof *got);
+    infer_session_release(s);
+    free(got);
+    golden_free(&g);
+    if (hash != b->hash)
+        fail_msg("%s, KV type %d: the logits hash to 0x%016llx", b->name, (int)kv_type, (unsigned long long)hash);
+}
+
 static void test_bits(void **state)
 {
     (void)state;
     assert_int_equal(infer_numerics_version(), 1);
-    for (size_t i = 0; i < sizeof bits_v1 / sizeof *bits_v1; i++) {
-        struct golden g = golden_read(bits_v1[i].name);
-        size_t n = (size_t)g.n_prompt * g.n_vocab;
-        float *got = malloc(n * sizeof *got);
-        infer_session *s = open_session(bits_v1[i].name, INFER_NUMERICS_EXACT, INFER_KV_F16);
-        run_prompt(s, &g, got);
-        uint64_t hash = hash_bytes(got, n * sizeof *got);
-        infer_session_release(s);
-        free(got);
-        golden_free(&g);
-        if (hash != bits_v1[i].hash)
-            fail_msg("%s: the logits hash to 0x%016llx", bits_v1[i].name, (unsigned long long)hash);
-    }
+    for (size_t i = 0; i < sizeof bits_v1 / sizeof *bits_v1; i++)
+        check_bits(&bits_v1[i], INFER_KV_F16);
+    for (size_t i = 0; i < sizeof bits_int8_v1 / sizeof *bits_int8_v1; i++)
+        check_bits(&bits_int8_v1[i], INFER_KV_INT8);
 }
 
 static void test_f32(void **state)
@@ -161,6 +177,12 @@ static void test_f32(void **state)
     worst = worst_error(&g, got);
     print_message("# %s, f16 KV: worst error %.2e of the range\n", name, worst);
     assert_true(worst <= 5e-3);
+    infer_session_release(s);
+    s = open_session(name, INFER_NUMERICS_EXACT, INFER_KV_INT8);
+    run_prompt(s, &g, got);
+    worst = worst_error(&g, got);
+    print_message("# %s, int8 KV: worst error %.2e of the range\n", name, worst);
+    assert_true(worst <= 5e-2);
     infer_session_release(s);
     free(got);
     golden_free(&g);

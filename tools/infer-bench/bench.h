@@ -26,8 +26,8 @@ struct options {
     struct list prompts, depths, batches;
     uint32_t generate, threads, rounds;
     int32_t cpu, kv_type, numerics, map;
-    uint32_t window, windows;
-    bool json, csv, limits, kernels, score_all, help, version;
+    uint32_t window, windows, limit_mib;
+    bool json, csv, limits, no_limits, kernels, score_all, help, version;
 };
 
 /* One line on standard error, after "infer-bench: ". */

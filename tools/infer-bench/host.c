@@ -66,3 +66,12 @@ uint64_t memory_available(void)
     read_proc("/proc/meminfo", key, &v, 1);
     return v;
 }
+
+uint64_t memory_to_read(uint32_t mib, uint64_t want)
+{
+    const uint64_t least = (uint64_t)1 << 30, most = (uint64_t)4 << 30, half = memory_available() / 2;
+    if (mib)
+        return (uint64_t)mib << 20;
+    want = want < least ? least : want > most ? most : want;
+    return half && want > half ? half : want;
+}

@@ -16,5 +16,7 @@ struct memory_use {
 struct memory_use memory_now(void);
 void memory_reset_peak(void); /* where the system allows it */
 uint64_t memory_available(void);
+/* How many bytes to read for the read limit: mib if given, else `want`, within 1 to 4 GiB and half of what is available. */
+uint64_t memory_to_read(uint32_t mib, uint64_t want);
 
 #endif

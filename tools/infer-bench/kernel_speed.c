@@ -103,15 +103,20 @@ static void run_embed(struct place *p, const struct work *w)
 
 /* ---- Attention ---- */
 
-static uint64_t kv_element(int32_t type)
+/* Bytes of a key or a value in one head. */
+static uint64_t kv_vector_bytes(int32_t type)
 {
-    return type == INFER_KV_F32 ? 4 : 2;
+#ifdef BENCH_KV_INT8
+    if (type == BENCH_KV_INT8)
+        return HEAD_DIM + HEAD_DIM / 32 * 2; /* groups of 32 with a scale of 16 bits */
+#endif
+    return HEAD_DIM * (type == INFER_KV_F32 ? 4 : 2);
 }
 
 static struct dev_kv kv_layout(int32_t type)
 {
     return (struct dev_kv){.type = type, .n_head_kv = KV_HEADS, .head_dim = HEAD_DIM, .k_off = 0,
-                           .v_off = (uint64_t)KV_HEADS * HEAD_DIM * DEV_KV_PAGE * kv_element(type)};
+                           .v_off = KV_HEADS * DEV_KV_PAGE * kv_vector_bytes(type)};
 }
 
 /* Pages of consecutive memory. */
@@ -148,7 +153,7 @@ static double attention_amount(const struct place *p, const struct work *w)
 {
     (void)p;
     if (w->columns == 1)
-        return 2.0 * DECODE_DEPTH * KV_HEADS * HEAD_DIM * (double)kv_element(w->type);
+        return 2.0 * DECODE_DEPTH * KV_HEADS * (double)kv_vector_bytes(w->type);
     double seen = w->columns * (PREFILL_DEPTH - (w->columns - 1) / 2.0);
     return 2.0 * seen * HEADS * HEAD_DIM;
 }
@@ -248,7 +253,7 @@ static double bytes_table(const struct place *p, const struct work *w)
 static double bytes_kv(const struct place *p, const struct work *w)
 {
     (void)p;
-    return 2.0 * ROWS * KV_HEADS * HEAD_DIM * (sizeof(float) + (double)kv_element(w->type));
+    return 2.0 * ROWS * KV_HEADS * (HEAD_DIM * sizeof(float) + (double)kv_vector_bytes(w->type));
 }
 
 static double bytes_embed(const struct place *p, const struct work *w)
@@ -282,6 +287,11 @@ static const struct work row_works[] = {
     {"attention", "bf16", ROWS, 0, LIMIT_F32, INFER_KV_BF16, run_attention, attention_amount},
     {"attention", "f32", 1, 0, LIMIT_READ, INFER_KV_F32, run_attention, attention_amount},
     {"attention", "f32", ROWS, 0, LIMIT_F32, INFER_KV_F32, run_attention, attention_amount},
+#ifdef BENCH_KV_INT8
+    {"kv_write", "int8", ROWS, 0, LIMIT_READ, BENCH_KV_INT8, run_kv_write, bytes_kv},
+    {"attention", "int8", 1, 0, LIMIT_READ, BENCH_KV_INT8, run_attention, attention_amount},
+    {"attention", "int8", ROWS, 0, LIMIT_F32, BENCH_KV_INT8, run_attention, attention_amount},
+#endif
 };
 #define N_ROW_WORKS (sizeof row_works / sizeof *row_works)
 
@@ -390,7 +400,7 @@ static void fill_row(struct row *r, const struct session *s, const struct work *
     row_text(r, "unit", unit);
     row_series(r, "rate", rate, 1e-9, 3);
     row_text(r, "limit", w->limit == LIMIT_READ ? "read" : w->limit == LIMIT_INT8 ? "int8" : "f32");
-    row_series(r, "share", share, 1, 4);
+    row_series(r, "share", share, 1, 6);
 }
 
 static void print_result(struct session *s, const struct work *w, const struct place *p, const struct series *rate,
@@ -525,9 +535,8 @@ static bool open_places(struct session *s, const void *weights, size_t bytes)
 int kernel_speed(const struct options *o)
 {
     struct session *s = calloc(1, sizeof *s);
-    uint64_t most = memory_available() / 4, want = (uint64_t)1 << 30;
-    size_t bytes = (size_t)((most && want > most ? most : want) / ONE_BYTES * ONE_BYTES);
-    struct limits *limits = limits_start();
+    size_t bytes = (size_t)(memory_to_read(o->limit_mib, 0) / ONE_BYTES * ONE_BYTES);
+    struct limits *limits = o->no_limits ? NULL : limits_start();
     void *weights = make_weights(bytes);
     int code = EXIT_FAILED;
     if (!s || !weights) {

@@ -6,7 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum limit { LIMIT_READ, LIMIT_INT8, LIMIT_F32, N_LIMITS };
+enum limit {
+    LIMIT_READ,   /* bytes from memory: a buffer far larger than any cache */
+    LIMIT_REREAD, /* the same few bytes over and over: caches may hold them */
+    LIMIT_INT8,   /* multiply-adds on vector units; matrix units (AMX, SME) are not used here */
+    LIMIT_F32,
+    N_LIMITS
+};
 
 /* One measurement. */
 struct limit_result {
@@ -16,9 +22,10 @@ struct limit_result {
 
 struct limits; /* the process */
 
-/* Starts the process: before this one has threads. read_bytes 0: as large as limits_measure is told. NULL: it could not be started. */
+/* Starts the process: before this one has threads. NULL: it could not be started. */
 struct limits *limits_start(void);
-/* What: a limit; the best of its loops. read_bytes: of the buffer, made at the first LIMIT_READ. False: the process is gone. */
+/* The best of the loops for a limit. read_bytes: LIMIT_READ, of the buffer, which is made at its first use; LIMIT_REREAD, what is read
+ * again, at most the buffer. False: the process is gone, or has no memory. */
 bool limits_measure(struct limits *l, enum limit what, uint32_t threads, uint64_t read_bytes, struct limit_result *out);
 void limits_stop(struct limits *l); /* l may be NULL */
 

@@ -12,9 +12,10 @@
 #include "limits_impl.h"
 
 #define MAX_THREADS 256
-#define PIECE ((size_t)1 << 20)      /* what a thread claims at a time: neighbouring pieces are read at the same time, as weights are */
+#define PIECE ((size_t)4 << 20)      /* what a thread claims at a time */
 #define HUGE_PAGE ((size_t)2 << 20)
 #define PASS_BYTES ((size_t)256 << 20) /* of one loop; the next one goes on behind, so that nothing is read twice from a cache */
+#define REREAD_BYTES ((size_t)128 << 20) /* at least, of one loop */
 #define PEAK_SECONDS 0.015
 #define PEAK_TRIES 2
 
@@ -69,7 +70,8 @@ struct job {
     limit_read_fn *read;
     limit_peak_fn *peak;
     const uint8_t *bytes;
-    size_t n, next; /* claimed atomically */
+    size_t n, span; /* bytes to read, beginning anew after span; multiples of PIECE */
+    size_t next;    /* claimed atomically */
 };
 
 struct worker {
@@ -85,7 +87,7 @@ static void read_pieces(struct worker *w)
         size_t at = __atomic_fetch_add(&w->job->next, PIECE, __ATOMIC_RELAXED);
         if (at >= w->job->n)
             return;
-        w->sum += w->job->read(w->job->bytes + at, PIECE);
+        w->sum += w->job->read(w->job->bytes + at % w->job->span, PIECE);
     }
 }
 
@@ -160,7 +162,8 @@ static const struct limit_variant *best_reader(const struct limits_runner *r)
     return best;
 }
 
-static bool measure_read(struct limits_runner *r, uint32_t threads, uint64_t bytes, struct limit_result *out)
+/* The best of all read loops; `job` but for the loop. With `move` each goes on behind the one before. */
+static void best_read(struct limits_runner *r, const struct job *job, bool move, uint32_t threads, struct limit_result *out)
 {
     static const char *const names[] = {
 #define NAME(name, streams, ahead, locality) #name,
@@ -168,17 +171,41 @@ static bool measure_read(struct limits_runner *r, uint32_t threads, uint64_t byt
 #undef NAME
     };
     const struct limit_variant *v = best_reader(r);
-    if (!r->bytes && !make_buffer(r, bytes))
-        return false;
     for (size_t k = 0; k < N_LIMIT_READS; k++) {
-        struct job job = {.read = v->read[k], .bytes = r->bytes + r->at, .n = PASS_BYTES};
-        double rate = run(&job, threads);
-        r->at = (r->at + PASS_BYTES) % r->n;
+        struct job one = *job;
+        one.read = v->read[k];
+        if (move) {
+            one.bytes = r->bytes + r->at;
+            r->at = (r->at + PASS_BYTES) % r->n;
+        }
+        double rate = run(&one, threads);
         if (rate > out->rate) {
             out->rate = rate;
             (void)snprintf(out->how, sizeof out->how, "%s %s", v->name, names[k]);
         }
     }
+}
+
+static bool measure_read(struct limits_runner *r, uint32_t threads, uint64_t bytes, struct limit_result *out)
+{
+    struct job job = {.n = PASS_BYTES, .span = PASS_BYTES};
+    if (!r->bytes && !make_buffer(r, bytes))
+        return false;
+    best_read(r, &job, true, threads, out);
+    return true;
+}
+
+static bool measure_reread(struct limits_runner *r, uint32_t threads, uint64_t bytes, struct limit_result *out)
+{
+    if (!r->bytes && !make_buffer(r, bytes))
+        return false;
+    size_t span = bytes > r->n ? r->n : (size_t)bytes / PIECE * PIECE;
+    struct job job = {.read = best_reader(r)->read[0], .bytes = r->bytes, .span = span ? span : PIECE};
+    job.n = job.span;
+    (void)run(&job, threads); /* into the caches */
+    job.n = (REREAD_BYTES / job.span + 1) * job.span;
+    job.next = 0;
+    best_read(r, &job, false, threads, out);
     return true;
 }
 
@@ -204,6 +231,8 @@ bool limits_run(struct limits_runner *r, enum limit what, uint32_t threads, uint
     threads = threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
     if (what == LIMIT_READ)
         return measure_read(r, threads, read_bytes, out);
+    if (what == LIMIT_REREAD)
+        return measure_reread(r, threads, read_bytes, out);
     measure_peak(r, what == LIMIT_INT8, threads, out);
     return true;
 }

@@ -142,12 +142,14 @@ int logits_write_row(struct logits_file *l, const float *row)
 int logits_close(struct logits_file *l, bool written, bool ok)
 {
     int code = EXIT_OK;
+    struct stat st;
     if (!l->f)
         return code;
+    bool regular = fstat(fileno(l->f), &st) == 0 && S_ISREG(st.st_mode);
     if (fclose(l->f) != 0 && written && ok)
         code = bad_io(l, "cannot write");
     l->f = NULL;
-    if (written && (!ok || code != EXIT_OK))
+    if (written && regular && (!ok || code != EXIT_OK))
         (void)remove(l->path);
     return code;
 }

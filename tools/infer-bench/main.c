@@ -99,7 +99,7 @@ static int run_speed(const struct options *o, double began)
     struct model m;
     struct run_info info = {.o = o, .m = &m};
     uint32_t n = 0;
-    struct limits *limits = limits_start();
+    struct limits *limits = o->no_limits ? NULL : limits_start();
     int code = model_open(&m, o);
     struct speed *speeds = code == EXIT_OK ? combinations(o, &n) : NULL;
     if (code == EXIT_OK && !speeds) {
@@ -135,18 +135,25 @@ static uint32_t default_threads(void)
 
 static int run_limits(const struct options *o)
 {
-    static const char *const names[N_LIMITS] = {"limit_read_gbs", "limit_int8_gmacs", "limit_f32_gmacs"};
-    static const char *const loops[N_LIMITS] = {"limit_read_loop", "limit_int8_loop", "limit_f32_loop"};
-    struct series s[N_LIMITS] = {{0}};
-    struct limit_result best[N_LIMITS] = {{0}}, one;
+    static const struct {
+        enum limit what;
+        const char *name, *loop;
+    } kinds[] = {
+        {LIMIT_READ, "limit_read_gbs", "limit_read_loop"},
+        {LIMIT_INT8, "limit_int8_gmacs", "limit_int8_loop"},
+        {LIMIT_F32, "limit_f32_gmacs", "limit_f32_loop"},
+    };
+    enum { N_KINDS = sizeof kinds / sizeof *kinds };
+    struct series s[N_KINDS] = {{0}};
+    struct limit_result best[N_KINDS] = {{0}}, one;
     struct row r = {0};
     struct limits *limits = limits_start();
     uint32_t threads = o->threads ? o->threads : default_threads();
-    uint64_t bytes = memory_available() / 2, most = (uint64_t)1 << 30;
+    uint64_t bytes = memory_to_read(o->limit_mib, 0);
     bool ok = limits != NULL;
     for (uint32_t i = 0; i < o->rounds && !infer_cancel_is_set(bench_cancel); i++)
-        for (int k = 0; k < N_LIMITS && ok; k++) {
-            ok = limits_measure(limits, (enum limit)k, threads, bytes && bytes < most ? bytes : most, &one);
+        for (int k = 0; k < N_KINDS && ok; k++) {
+            ok = limits_measure(limits, kinds[k].what, threads, bytes, &one);
             series_add(&s[k], one.rate);
             if (one.rate > best[k].rate)
                 best[k] = one;
@@ -157,9 +164,9 @@ static int run_limits(const struct options *o)
         return infer_cancel_is_set(bench_cancel) ? EXIT_INTERRUPTED : EXIT_FAILED;
     }
     row_number(&r, "threads", threads, 0);
-    for (int k = 0; k < N_LIMITS; k++) {
-        row_series(&r, names[k], &s[k], 1e-9, 2);
-        row_text(&r, loops[k], best[k].how);
+    for (int k = 0; k < N_KINDS; k++) {
+        row_series(&r, kinds[k].name, &s[k], 1e-9, 2);
+        row_text(&r, kinds[k].loop, best[k].how);
     }
     if (o->csv)
         row_print_csv_header(&r);

@@ -122,26 +122,27 @@ double model_time_open(const struct options *o)
     return st == INFER_OK ? ms : -1;
 }
 
-static uint64_t kv_values(const struct model *m, uint64_t heads, uint64_t visible)
+/* Keys and values of heads: so many vectors of head_dim. */
+static uint64_t kv_vectors(const struct model *m, uint64_t heads, uint64_t visible)
 {
     if (m->info.window && visible > m->info.window)
         visible = m->info.window;
-    return 2 * visible * m->info.n_layer * heads * m->info.head_dim;
+    return 2 * visible * m->info.n_layer * heads;
 }
 
 uint64_t model_kv_bytes(const struct model *m, int32_t kv_type, uint64_t visible)
 {
-    uint64_t n = kv_values(m, m->info.n_head_kv, visible);
+    uint64_t n = kv_vectors(m, m->info.n_head_kv, visible), dim = m->info.head_dim;
 #ifdef BENCH_KV_INT8
-    if (kv_type == BENCH_KV_INT8) /* groups of 32 with an f32 or f16 scale: counted as the codes alone */
-        return n;
+    if (kv_type == BENCH_KV_INT8) /* groups of 32 with a scale of 16 bits */
+        return n * (dim + (dim + 31) / 32 * 2);
 #endif
-    return n * (kv_type == INFER_KV_F32 ? 4 : 2);
+    return n * dim * (kv_type == INFER_KV_F32 ? 4 : 2);
 }
 
 uint64_t model_attention_macs(const struct model *m, uint64_t visible)
 {
-    return kv_values(m, m->info.n_head, visible);
+    return kv_vectors(m, m->info.n_head, visible) * m->info.head_dim;
 }
 
 /* splitmix64 */

@@ -54,6 +54,9 @@ static const struct option options[] = {
     {"numerics", 0, CHOICE, AT(numerics), 0, 0, numerics_modes, "MODE", "exact (default), precise or fast"},
     {"map", 0, CHOICE, AT(map), 0, 0, map_modes, "HOW", "mmap the file (default) or read it into memory"},
     {"limits", 0, FLAG, AT(limits), 0, 0, NULL, NULL, "measure the machine's limits alone; needs no model"},
+    {"no-limits", 0, FLAG, AT(no_limits), 0, 0, NULL, NULL, "leave the limits out; shares are then 0"},
+    {"limit-mib", 0, COUNT, AT(limit_mib), 256, 1u << 20, NULL, "N",
+     "read a buffer of N MiB for the limit (default: as large\nas the weights, 1024 to 4096, half of the free memory)"},
     {"kernels", 0, FLAG, AT(kernels), 0, 0, NULL, NULL, "measure every kernel in every CPU variant; needs no model"},
     {"only", 0, TEXT, AT(only), 0, 0, NULL, "TEXT", "... whose name contains TEXT"},
     {"ppl", 0, TEXT, AT(ppl), 0, 0, NULL, "FILE", "perplexity of a text file instead of speed"},
@@ -229,6 +232,10 @@ static int check_together(const struct options *o)
     }
     if ((o->save_logits != NULL) != (o->text != NULL)) {
         complain("--save-logits and --text belong together");
+        return EXIT_USAGE;
+    }
+    if (o->limits && o->no_limits) {
+        complain("--limits and --no-limits exclude each other");
         return EXIT_USAGE;
     }
     if (o->only && !o->kernels) {

@@ -5,8 +5,7 @@
 
 #define WARM_PROMPT 64u
 #define WARM_TOKENS 4u
-#define MIN_READ_BYTES ((uint64_t)1 << 30)
-#define MAX_READ_BYTES ((uint64_t)4 << 30)
+#define MAX_REREAD_BYTES ((uint64_t)512 << 20) /* no cache is larger */
 
 /* The sessions of a combination, and the ids that each of them gets. */
 struct run {
@@ -90,19 +89,13 @@ static int choose(struct run *r)
     return EXIT_OK;
 }
 
-static uint64_t read_bytes(const struct model *m)
-{
-    uint64_t want = m->bytes < MIN_READ_BYTES ? MIN_READ_BYTES : m->bytes > MAX_READ_BYTES ? MAX_READ_BYTES : m->bytes;
-    uint64_t most = memory_available() / 2;
-    return most && want > most ? most : want;
-}
-
 /* The limit now, into its series. 0: not measured. */
 static double limit_now(struct run *r, enum limit what)
 {
     struct limit_result result;
     struct speed *s = r->s;
-    if (!r->limits || !limits_measure(r->limits, what, r->m->engine_info.threads, read_bytes(r->m), &result))
+    uint64_t bytes = what == LIMIT_REREAD ? r->m->bytes : memory_to_read(r->o->limit_mib, r->m->bytes);
+    if (!r->limits || !limits_measure(r->limits, what, r->m->engine_info.threads, bytes, &result))
         return 0;
     if (result.rate > series_max(&s->limit[what]))
         memcpy(s->how[what], result.how, sizeof result.how);
@@ -135,6 +128,7 @@ static int time_generation(struct run *r)
 {
     struct speed *s = r->s;
     double read = limit_now(r, LIMIT_READ), seconds = 0;
+    double reread = r->limits && r->m->bytes <= MAX_REREAD_BYTES ? limit_now(r, LIMIT_REREAD) : 0;
     for (uint32_t i = 0; i < r->o->generate; i++) {
         double start = bench_seconds();
         int code = feed(r, (uint64_t)s->depth + s->prompt + i, 1);
@@ -142,9 +136,11 @@ static int time_generation(struct run *r)
         if (code != EXIT_OK)
             return code;
     }
-    double steps = (double)r->o->generate / seconds;
+    double steps = (double)r->o->generate / seconds, bytes = (double)(r->m->bytes + r->n * s->kv_bytes_token);
     series_add(&s->gen_tps, steps * r->n);
-    series_add(&s->read_share, share(steps * (double)(r->m->bytes + r->n * s->kv_bytes_token), read));
+    series_add(&s->read_share, share(steps * bytes, read));
+    if (reread > 0)
+        series_add(&s->reread_share, share(steps * bytes, reread));
     return EXIT_OK;
 }
 

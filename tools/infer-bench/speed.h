@@ -13,7 +13,7 @@ struct speed {
     struct series prompt_tps, gen_tps, ttft_ms;
     struct series limit[N_LIMITS];                /* bytes or multiply-adds a second, before each thing they are compared with */
     char how[N_LIMITS][32];                       /* the loop that was the fastest in the best round */
-    struct series read_share, int8_share, f32_share;
+    struct series read_share, reread_share, int8_share, f32_share;
     double depth_tps;    /* of computing the depth, once; 0: no depth */
     uint64_t kv_bytes_token; /* keys and values read for a generated token, in the middle of the generation */
     uint64_t attention_macs; /* of a prompt's token, in its middle */

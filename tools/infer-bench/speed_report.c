@@ -68,14 +68,17 @@ static void fill_speeds(struct row *r, const struct run_info *info, const struct
 static void fill_limits(struct row *r, const struct speed *s)
 {
     row_series(r, "limit_read_gbs", &s->limit[LIMIT_READ], GIGA, 3);
+    row_series(r, "limit_reread_gbs", &s->limit[LIMIT_REREAD], GIGA, 3);
     row_series(r, "limit_int8_gmacs", &s->limit[LIMIT_INT8], GIGA, 2);
     row_series(r, "limit_f32_gmacs", &s->limit[LIMIT_F32], GIGA, 2);
     row_text(r, "limit_read_loop", s->how[LIMIT_READ]);
+    row_text(r, "limit_reread_loop", s->how[LIMIT_REREAD]);
     row_text(r, "limit_int8_loop", s->how[LIMIT_INT8]);
     row_text(r, "limit_f32_loop", s->how[LIMIT_F32]);
-    row_series(r, "read_share", &s->read_share, 1, 4);
-    row_series(r, "int8_share", &s->int8_share, 1, 4);
-    row_series(r, "f32_share", &s->f32_share, 1, 4);
+    row_series(r, "read_share", &s->read_share, 1, 6);
+    row_series(r, "reread_share", &s->reread_share, 1, 6);
+    row_series(r, "int8_share", &s->int8_share, 1, 6);
+    row_series(r, "f32_share", &s->f32_share, 1, 6);
 }
 
 static void fill_costs(struct row *r, const struct model *m, const struct speed *s)
@@ -159,6 +162,7 @@ static void print_table(const struct run_info *info, const struct speed *speeds,
     }
     printf("\nlimits of the machine, with as many threads, before each measurement\n");
     print_limit(speeds, n, LIMIT_READ, "read", "GB/s");
+    print_limit(speeds, n, LIMIT_REREAD, "the weights again", "GB/s");
     print_limit(speeds, n, LIMIT_INT8, "int8 multiply-adds", "G/s");
     print_limit(speeds, n, LIMIT_F32, "f32 multiply-adds", "G/s");
     printf("start\n  %-22s %8.1f ms (again: %.1f)\n  %-22s %8.1f ms (from the start of the process: %.1f)\n", "open", m->load_ms,

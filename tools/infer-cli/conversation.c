@@ -1,11 +1,10 @@
-#define _DEFAULT_SOURCE /* tm_gmtoff */
 #include "conversation.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "output.h"
+#include "system.h"
 
 bool conversation_add(struct conversation *v, const char *role, const char *content, size_t len)
 {
@@ -44,14 +43,6 @@ static int no_memory(void)
 {
     complain(INFER_ERROR_NO_MEMORY, "out of memory");
     return EXIT_LIMIT;
-}
-
-/* The local time as the seconds that a UTC clock would show. */
-static int64_t local_now(void)
-{
-    struct tm tm;
-    time_t t = time(NULL);
-    return localtime_r(&t, &tm) ? (int64_t)t + tm.tm_gmtoff : (int64_t)t;
 }
 
 static void put_token(const struct cli *c, struct text *json, const char *key, int32_t id)
@@ -97,7 +88,7 @@ static infer_status render(const infer_template *t, const struct text *json, str
     infer_render_options ro;
     uint64_t need = 0;
     INFER_INIT(&ro);
-    ro.now = local_now();
+    ro.now = system_local_time();
     infer_status st = infer_template_render(t, json->data, json->len, &ro, NULL, 0, &need, err);
     if (st != INFER_ERROR_BUFFER)
         return st;

@@ -1,11 +1,8 @@
 /* infer-cli: asks a language model from the command line. */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <termios.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "chat.h"
@@ -15,14 +12,13 @@
 #include "model.h"
 #include "options.h"
 #include "output.h"
+#include "system.h"
 
 #define RAW_TOKENS 256 /* a model without a template never ends by itself */
 
 double seconds_now(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+    return system_seconds();
 }
 
 /* ---- Ctrl-C ---- */
@@ -30,25 +26,17 @@ double seconds_now(void)
 static infer_cancel *cancel;          /* set once, before the handler is installed */
 static volatile sig_atomic_t armed;   /* something can be cancelled */
 static volatile sig_atomic_t presses; /* since it was armed */
-static struct termios terminal;       /* as it was at the start: line editing changes it */
-static volatile sig_atomic_t has_terminal;
 
-static void on_interrupt(int number)
+static void on_interrupt(void)
 {
     static const char hint[] = "\r\n(once more to quit)\r\n";
-    int saved = errno;
-    (void)number;
     presses = presses + 1;
-    if (presses > 1) {
-        if (has_terminal)
-            tcsetattr(STDIN_FILENO, TCSANOW, &terminal);
-        _exit(EXIT_INTERRUPTED);
-    }
+    if (presses > 1)
+        system_quit(EXIT_INTERRUPTED);
     if (armed)
         infer_cancel_set(cancel);
     else if (write(STDERR_FILENO, hint, sizeof hint - 1) < 0)
         presses = 1;
-    errno = saved;
 }
 
 infer_cancel *interrupt_arm(void)
@@ -76,26 +64,7 @@ bool interrupted(void)
 
 static bool install_signals(void)
 {
-    struct sigaction sa;
-    if (infer_cancel_create(&cancel, NULL) != INFER_OK)
-        return false;
-    has_terminal = tcgetattr(STDIN_FILENO, &terminal) == 0;
-    memset(&sa, 0, sizeof sa);
-    sigemptyset(&sa.sa_mask);
-    sa.sa_flags = SA_RESTART;
-    sa.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &sa, NULL); /* a closed pipe is a write error, said as such */
-    sa.sa_handler = on_interrupt;
-    sigaction(SIGINT, &sa, NULL);
-    return true;
-}
-
-/* Descriptors 0 to 2 that were closed must not become the model file's. Reading and writing the stand-ins fails or ends at once. */
-static void fill_descriptors(void)
-{
-    for (int fd = 0; fd <= 2; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)
-            _exit(EXIT_GENERATION);
+    return infer_cancel_create(&cancel, NULL) == INFER_OK && system_on_interrupt(on_interrupt);
 }
 
 /* ---- Prompt ---- */
@@ -214,7 +183,7 @@ static bool print_version(void)
 int main(int argc, char **argv)
 {
     struct cli c = {0};
-    fill_descriptors();
+    system_start(&argc, &argv);
     if (!install_signals()) {
         complain(INFER_ERROR_NO_MEMORY, "out of memory");
         return EXIT_LIMIT;

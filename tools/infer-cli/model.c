@@ -1,4 +1,3 @@
-#define _DEFAULT_SOURCE /* readlink under every _POSIX_C_SOURCE */
 #include "model.h"
 
 #include <stdlib.h>
@@ -6,6 +5,7 @@
 #include <unistd.h>
 
 #include "output.h"
+#include "system.h"
 
 #define DEFAULT_MODEL "SmolLM2-135M-Instruct.Q4_1.gguf" /* as scripts/quickstart stores it */
 #define BUNDLED_MODEL "tiny.gguf"
@@ -35,13 +35,13 @@ static bool cached_model(struct text *path)
 static bool beside_executable(struct text *path, const char *relative)
 {
     char exe[4096];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe);
-    if (n <= 0 || n >= (ssize_t)sizeof exe)
+    if (!system_executable(exe, sizeof exe))
         return false;
+    size_t n = strlen(exe);
     while (n > 0 && exe[n - 1] != '/')
         n--;
     text_clear(path);
-    text_put(path, exe, (size_t)n);
+    text_put(path, exe, n);
     text_puts(path, relative);
     return readable(path);
 }

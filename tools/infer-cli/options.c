@@ -1,6 +1,7 @@
 #include "options.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,7 @@ static const struct option model_options[] = {
     {"threads", 't', COUNT32, AT(threads), 0, 256, "N", "threads (default: the number of physical cores)"},
     {"cpu", 0, CPU, AT(cpu), 0, 0, "NAME",
      "force a CPU variant: scalar, avx2, avxvnni, avx512,\navx512vnni, neon, dotprod, i8mm (default: the best)"},
-    {"kv", 0, KV, AT(kv_type), 0, 0, "TYPE", "keep attention state as f16 (default), bf16 or f32"},
+    {"kv", 0, KV, AT(kv_type), 0, 0, "TYPE", "keep attention state as f16 (default), bf16, f32 or int8"},
     {"numerics", 0, NUMERICS, AT(numerics), 0, 0, "MODE", "exact (default) or precise (slower: activations stay f32)"},
 };
 
@@ -122,7 +123,7 @@ static int set_real(const struct option *o, float *field, const char *value)
 {
     char *end;
     double v = strtod(value, &end);
-    if (!value[0] || *end || !isfinite(v))
+    if (!value[0] || *end || !(fabs(v) <= DBL_MAX))
         return bad_value(o, value, "a number");
     if (v < o->lo || v > o->hi) {
         complain(INFER_ERROR_ARGUMENT, "--%s: %s is out of range (%g to %g)", o->name, value, o->lo, o->hi);
@@ -172,7 +173,7 @@ static int add_pair(const struct option *o, struct options *opt, const char *val
 
 static int set(const struct option *o, struct options *opt, const char *value)
 {
-    static const struct choice kv[] = {{"f16", INFER_KV_F16}, {"bf16", INFER_KV_BF16}, {"f32", INFER_KV_F32}, {NULL, 0}};
+    static const struct choice kv[] = {{"f16", INFER_KV_F16}, {"bf16", INFER_KV_BF16}, {"f32", INFER_KV_F32}, {"int8", INFER_KV_INT8}, {NULL, 0}};
     static const struct choice numerics[] = {{"exact", INFER_NUMERICS_EXACT}, {"precise", INFER_NUMERICS_PRECISE}, {NULL, 0}};
     void *field = (char *)opt + o->offset;
     switch (o->kind) {
@@ -182,7 +183,7 @@ static int set(const struct option *o, struct options *opt, const char *value)
     case COUNT64: return set_count(o, field, value);
     case REAL: return set_real(o, field, value);
     case CPU: return set_cpu(o, field, value);
-    case KV: return set_choice(o, field, value, kv, "f16, bf16 or f32");
+    case KV: return set_choice(o, field, value, kv, "f16, bf16, f32 or int8");
     case NUMERICS: return set_choice(o, field, value, numerics, "exact or precise");
     case PAIR: return add_pair(o, opt, value);
     }

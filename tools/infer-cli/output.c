@@ -10,10 +10,16 @@ static bool failed;
 static bool progress_shown;
 static bool json;
 
+/* Windows counts in an unsigned int. */
+static unsigned part_of(size_t n)
+{
+    return n < 1u << 20 ? (unsigned)n : 1u << 20;
+}
+
 bool out_write(const char *bytes, size_t n)
 {
     while (n > 0 && !failed) {
-        ssize_t w = write(STDOUT_FILENO, bytes, n);
+        ssize_t w = write(STDOUT_FILENO, bytes, part_of(n));
         if (w < 0 && errno == EINTR)
             continue;
         if (w <= 0) {
@@ -52,7 +58,7 @@ bool out_failed(void)
 static void err_write(const char *bytes, size_t n)
 {
     while (n > 0) {
-        ssize_t w = write(STDERR_FILENO, bytes, n);
+        ssize_t w = write(STDERR_FILENO, bytes, part_of(n));
         if (w < 0 && errno == EINTR)
             continue;
         if (w <= 0)

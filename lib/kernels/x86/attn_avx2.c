@@ -26,6 +26,8 @@ static inline float reduce_max(__m256 x)
 #define LOAD_8(p)          _mm_loadu_si128((const __m128i *)(const void *)(p))
 #define V_LOAD_F16(p)      _mm256_cvtph_ps(LOAD_8(p))
 #define V_LOAD_BF16(p)     _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(LOAD_8(p)), 16))
+#define LOAD_8_BYTES(p)    _mm_loadl_epi64((const __m128i *)(const void *)(p))
+#define V_LOAD_I8(p)       _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(LOAD_8_BYTES(p)))
 #define WIDE(rows)         ((rows) <= 3 ? 4u : 2u)
 
 #include "kernels/attn_simd.h"

@@ -18,6 +18,9 @@
 #define V_LOAD_F16(p)      _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
 #define BF16_16(h)         _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16))
 #define V_LOAD_BF16(p)     BF16_16(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
+#define I8_16(c)           _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(c))
+#define V_LOAD_I8(p)       I8_16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define V_HALF_I8(p)       I8_16(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
 #define WIDE(rows)         4u
 #define HALF_LOADS
 #define LOAD_8(p)          _mm256_zextsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(p)))

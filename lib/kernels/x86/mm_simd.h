@@ -7,6 +7,7 @@
 #include "kernels/mm.h"
 #include "kernels/mm_list.h"
 
+#ifndef MM_OWN_DOTS /* AArch64 has other products: arm/mm_dot.h */
 /* ---- a block of 32 inputs times nc columns ---- */
 
 /* acc[k] += sum over n groups of 4 inputs of codes * q[k]; codes[j * step] is group j. No code exceeds max. */
@@ -250,6 +251,7 @@ INLINE void dot_pair(enum form form, int zero, const struct mm_dot *a, const str
 #define DO_WIDE(name)
 #endif
 MM_CLASSES(DEFINE_DOT, MM_VARIANT)
+#endif
 
 /* ---- sinks ---- */
 
@@ -269,7 +271,7 @@ struct sink {
 INLINE void touch(struct sink *s, uint32_t line, uint32_t bytes)
 {
     if (s->fused && 64 * line < bytes * V_ROWS / 16) {
-        _mm_prefetch((const char *)(s->ahead + 64 * line), _MM_HINT_T1);
+        vprefetch(s->ahead + 64 * line);
         __asm__ __volatile__("" ::: "memory"); /* keeps the loads on their sides */
     }
 }

@@ -122,6 +122,8 @@ INLINE vi vrows1(const uint8_t *p, uint64_t s)
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)b));
 }
 
+INLINE void vprefetch(uintptr_t p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
+
 #if MM_VNNI
 INLINE vi vdpbusd_at(vi acc, vi u, const int8_t *q) { return _mm256_dpbusd_avx_epi32(acc, u, vset_at(q)); }
 #endif

@@ -138,6 +138,8 @@ INLINE vi vrows1(const uint8_t *p, uint64_t s)
     return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)b));
 }
 
+INLINE void vprefetch(uintptr_t p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
+
 #if MM_VNNI
 INLINE vi vdpbusd(vi acc, vi u, vi s) { return _mm512_dpbusd_epi32(acc, u, s); }
 /* acc + u * (the 4 bytes at q in every lane). gcc 12 does not fold the broadcast into the instruction by itself, and would spend a load of

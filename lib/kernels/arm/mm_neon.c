@@ -1,0 +1,7 @@
+#define MM_VARIANT neon
+#define MM_DOT 0
+#define MM_DECODERS
+#include "kernels/arm/mm_v128.h"
+
+#include "kernels/arm/mm_dot.h"
+#include "kernels/x86/mm_simd.h"

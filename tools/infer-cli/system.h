@@ -1,0 +1,22 @@
+/* What differs between operating systems. */
+#ifndef CLI_SYSTEM_H
+#define CLI_SYSTEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* First of all: sane standard descriptors; on Windows the arguments in UTF-8 (never freed). */
+void system_start(int *argc, char ***argv);
+/* Calls f at every Ctrl-C, inside a signal handler or on another thread. */
+bool system_on_interrupt(void (*f)(void));
+/* Ends the process from inside f, the terminal as it was at the start. */
+_Noreturn void system_quit(int code);
+/* The path of this program; false when it is not known or too long. */
+bool system_executable(char *path, size_t size);
+/* The local time as the seconds that a UTC clock would show. */
+int64_t system_local_time(void);
+/* Monotonic. */
+double system_seconds(void);
+
+#endif
