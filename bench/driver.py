@@ -61,6 +61,10 @@ class EngineOptions(C.Structure):
                 ("allocator", C.c_void_p), ("log", C.c_void_p), ("log_user", C.c_void_p), ("log_level", C.c_int32), ("reserved", C.c_uint32)]
 
 
+class OpenOptions(C.Structure):
+    _fields_ = [("size", C.c_uint32), ("map", C.c_int32), ("cancel", C.c_void_p)]
+
+
 class StepItem(C.Structure):
     _fields_ = [("size", C.c_uint32), ("status", C.c_int32), ("session", C.c_void_p), ("max_elements", C.c_uint64), ("mask", C.c_void_p),
                 ("logits", C.c_int32), ("reserved", C.c_uint32), ("done", C.c_uint64)]
@@ -76,7 +80,10 @@ class Infer:
         self.engine, self.model, self.sessions = C.c_void_p(), C.c_void_p(), []
         options = EngineOptions(C.sizeof(EngineOptions), 0, self.numerics[o.numerics], o.threads)
         self.check(self.l.infer_engine_create(C.byref(options), C.byref(self.engine), C.byref(self.err)))
-        self.check(self.l.infer_model_open_path(self.engine, o.model.encode(), C.byref(self.model), C.byref(self.err)))
+        path, source = o.model.encode(), C.create_string_buffer(1024)  # larger than the structure, which the library fills
+        self.l.infer_source_path(source, path, C.c_uint64(len(path)))
+        how = OpenOptions(C.sizeof(OpenOptions), 0 if o.mmap else 2)
+        self.check(self.l.infer_model_open(self.engine, source, C.byref(how), C.byref(self.model), C.byref(self.err)))
 
     def check(self, status):
         if status:
@@ -306,7 +313,7 @@ def main():
     a.add_argument("--batch", type=int, default=16)
     a.add_argument("--depth", type=int, default=256, help="of every sequence in batch mode")
     a.add_argument("--repack", action="store_true", help="peers: rearrange the weights at load")
-    a.add_argument("--no-mmap", dest="mmap", action="store_false", help="peers: read the file into memory instead of mapping it")
+    a.add_argument("--no-mmap", dest="mmap", action="store_false", help="read the file into memory instead of mapping it")
     a.add_argument("--no-flash", dest="flash", action="store_false", help="peers: without flash attention")
     a.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     o = a.parse_args()

@@ -8,6 +8,7 @@ from pathlib import Path
 # configuration: (driver's engine, interpreter's name, driver's flags, what it is)
 CONFIGURATIONS = {
     "libinfer": ("infer", "self", [], "EXACT numerics, KV f16, file mapped, no repacking"),
+    "libinfer-read": ("infer", "self", ["--no-mmap"], "the same, the file read into memory with huge pages (INFER_MAP_READ)"),
     "libinfer-fast": ("infer", "self", ["--numerics", "fast"], "FAST numerics"),
     "libinfer-precise": ("infer", "self", ["--numerics", "precise"], "PRECISE numerics"),
     "ik": ("ik", "ik", [], "ik_llama.cpp, the wheel from PyPI; KV f16, flash attention on, batch and ubatch 512, file mapped"),

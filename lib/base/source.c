@@ -4,6 +4,7 @@
 
 #include "base/cancel.h"
 #include "base/os_file.h"
+#include "base/os_memory.h"
 
 #define BLOB_ALIGN ((size_t)64)
 #define READ_CHUNK ((uint64_t)64 << 20) /* between looks at the cancel flag */
@@ -27,6 +28,8 @@ static void *blob_memory(const struct env *env, uint64_t size, infer_error *err)
     void *p = size > SIZE_MAX ? NULL : mem_alloc_aligned(&env->alloc, (size_t)size, BLOB_ALIGN);
     if (!p)
         err_no_memory(err);
+    else if (size >= OS_HUGE_BYTES) /* a step walks through all of it */
+        os_memory_huge(p, (size_t)size);
     return p;
 }
 
