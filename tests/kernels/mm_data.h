@@ -1,4 +1,4 @@
-/* Weights and activations for the tests and the benchmark of the matrix product. */
+/* Weights and activations for the tests of the matrix product. */
 #ifndef MM_DATA_H
 #define MM_DATA_H
 

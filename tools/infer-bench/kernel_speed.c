@@ -106,11 +106,7 @@ static void run_embed(struct place *p, const struct work *w)
 /* Bytes of a key or a value in one head. */
 static uint64_t kv_vector_bytes(int32_t type)
 {
-#ifdef BENCH_KV_INT8
-    if (type == BENCH_KV_INT8)
-        return HEAD_DIM + HEAD_DIM / 32 * 2; /* groups of 32 with a scale of 16 bits */
-#endif
-    return HEAD_DIM * (type == INFER_KV_F32 ? 4 : 2);
+    return dev_kv_head_bytes(type, HEAD_DIM) / DEV_KV_PAGE;
 }
 
 static struct dev_kv kv_layout(int32_t type)
@@ -287,11 +283,9 @@ static const struct work row_works[] = {
     {"attention", "bf16", ROWS, 0, LIMIT_F32, INFER_KV_BF16, run_attention, attention_amount},
     {"attention", "f32", 1, 0, LIMIT_READ, INFER_KV_F32, run_attention, attention_amount},
     {"attention", "f32", ROWS, 0, LIMIT_F32, INFER_KV_F32, run_attention, attention_amount},
-#ifdef BENCH_KV_INT8
-    {"kv_write", "int8", ROWS, 0, LIMIT_READ, BENCH_KV_INT8, run_kv_write, bytes_kv},
-    {"attention", "int8", 1, 0, LIMIT_READ, BENCH_KV_INT8, run_attention, attention_amount},
-    {"attention", "int8", ROWS, 0, LIMIT_F32, BENCH_KV_INT8, run_attention, attention_amount},
-#endif
+    {"kv_write", "int8", ROWS, 0, LIMIT_READ, INFER_KV_INT8, run_kv_write, bytes_kv},
+    {"attention", "int8", 1, 0, LIMIT_READ, INFER_KV_INT8, run_attention, attention_amount},
+    {"attention", "int8", ROWS, 0, LIMIT_F32, INFER_KV_INT8, run_attention, attention_amount},
 };
 #define N_ROW_WORKS (sizeof row_works / sizeof *row_works)
 

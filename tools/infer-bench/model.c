@@ -133,10 +133,8 @@ static uint64_t kv_vectors(const struct model *m, uint64_t heads, uint64_t visib
 uint64_t model_kv_bytes(const struct model *m, int32_t kv_type, uint64_t visible)
 {
     uint64_t n = kv_vectors(m, m->info.n_head_kv, visible), dim = m->info.head_dim;
-#ifdef BENCH_KV_INT8
-    if (kv_type == BENCH_KV_INT8) /* groups of 32 with a scale of 16 bits */
+    if (kv_type == INFER_KV_INT8) /* groups of 32 with a scale of 16 bits */
         return n * (dim + (dim + 31) / 32 * 2);
-#endif
     return n * dim * (kv_type == INFER_KV_F32 ? 4 : 2);
 }
 

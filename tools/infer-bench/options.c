@@ -14,9 +14,7 @@ struct choice {
 
 static const struct choice kv_types[] = {
     {"f16", INFER_KV_F16}, {"f32", INFER_KV_F32}, {"bf16", INFER_KV_BF16},
-#ifdef BENCH_KV_INT8
-    {"int8", BENCH_KV_INT8},
-#endif
+    {"int8", INFER_KV_INT8},
     {NULL, 0}};
 static const struct choice numerics_modes[] = {
     {"exact", INFER_NUMERICS_EXACT}, {"precise", INFER_NUMERICS_PRECISE},

@@ -19,7 +19,27 @@ struct run {
     infer_step_item *items;
     int32_t *ids; /* [n][length] */
     infer_error err;
+    double busy, elapsed; /* processor time and time of this round's measurements */
 };
+
+/* Both clocks, to be added to a round by stop. */
+struct watch {
+    double cpu, time;
+};
+
+static struct watch watch_start(void)
+{
+    return (struct watch){bench_cpu_seconds(), bench_seconds()};
+}
+
+/* Seconds since. */
+static double watch_stop(struct run *r, struct watch w)
+{
+    double seconds = bench_seconds() - w.time;
+    r->busy += bench_cpu_seconds() - w.cpu;
+    r->elapsed += seconds;
+    return seconds;
+}
 
 static void run_free(struct run *r)
 {
@@ -112,12 +132,12 @@ static int time_prompt(struct run *r)
 {
     struct speed *s = r->s;
     double int8 = limit_now(r, LIMIT_INT8), f32 = limit_now(r, LIMIT_F32);
-    double start = bench_seconds();
+    struct watch w = watch_start();
     int code = feed(r, s->depth, s->prompt);
-    double seconds = bench_seconds() - start, tps = (double)s->prompt * r->n / seconds;
+    double tps = (double)s->prompt * r->n / watch_stop(r, w);
     if (code != EXIT_OK || (code = choose(r)) != EXIT_OK)
         return code;
-    series_add(&s->ttft_ms, (bench_seconds() - start) * 1e3);
+    series_add(&s->ttft_ms, (bench_seconds() - w.time) * 1e3);
     series_add(&s->prompt_tps, tps);
     series_add(&s->int8_share, share(tps * (double)r->m->int8_macs, int8));
     series_add(&s->f32_share, share(tps * (double)r->m->f32_macs, f32));
@@ -130,9 +150,9 @@ static int time_generation(struct run *r)
     double read = limit_now(r, LIMIT_READ), seconds = 0;
     double reread = r->limits && r->m->bytes <= MAX_REREAD_BYTES ? limit_now(r, LIMIT_REREAD) : 0;
     for (uint32_t i = 0; i < r->o->generate; i++) {
-        double start = bench_seconds();
+        struct watch w = watch_start();
         int code = feed(r, (uint64_t)s->depth + s->prompt + i, 1);
-        seconds += bench_seconds() - start;
+        seconds += watch_stop(r, w);
         if (code != EXIT_OK)
             return code;
     }
@@ -147,10 +167,13 @@ static int time_generation(struct run *r)
 static int one_round(struct run *r)
 {
     int code = rewind_to(r, r->s->depth);
+    r->busy = r->elapsed = 0;
     if (code == EXIT_OK && r->s->prompt)
         code = time_prompt(r);
     if (code == EXIT_OK && r->o->generate)
         code = time_generation(r);
+    if (code == EXIT_OK)
+        series_add(&r->s->cpu_share, r->busy / r->elapsed / r->m->engine_info.threads);
     return code;
 }
 

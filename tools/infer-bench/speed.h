@@ -14,6 +14,7 @@ struct speed {
     struct series limit[N_LIMITS];                /* bytes or multiply-adds a second, before each thing they are compared with */
     char how[N_LIMITS][32];                       /* the loop that was the fastest in the best round */
     struct series read_share, reread_share, int8_share, f32_share;
+    struct series cpu_share;     /* processor time of prompt and generation, of threads times elapsed time: low on a machine busy otherwise */
     double depth_tps;    /* of computing the depth, once; 0: no depth */
     uint64_t kv_bytes_token; /* keys and values read for a generated token, in the middle of the generation */
     uint64_t attention_macs; /* of a prompt's token, in its middle */

@@ -62,6 +62,7 @@ static void fill_speeds(struct row *r, const struct run_info *info, const struct
     row_number(r, "first_load_ms", info->m->load_ms, 3);
     row_number(r, "first_ttft_ms", info->start.first_ttft_ms, 3);
     row_number(r, "start_ms", info->start.start_ms, 3);
+    row_series(r, "cpu_share", &s->cpu_share, 1, 4);
     row_number(r, "depth_tps", s->depth_tps, 2);
 }
 
@@ -160,7 +161,11 @@ static void print_table(const struct run_info *info, const struct speed *speeds,
         print_share(&s->read_share);
         printf(" %10.1f %9.0f\n", series_median(&s->ttft_ms), (double)s->memory.peak * MIB);
     }
-    printf("\nlimits of the machine, with as many threads, before each measurement\n");
+    double had = 0;
+    for (uint32_t i = 0; i < n; i++)
+        had += series_median(&speeds[i].cpu_share) / n;
+    printf("\nprocessor time: %.0f%% of the threads' time\n", 100 * had);
+    printf("limits of the machine, with as many threads, before each measurement\n");
     print_limit(speeds, n, LIMIT_READ, "read", "GB/s");
     print_limit(speeds, n, LIMIT_REREAD, "the weights again", "GB/s");
     print_limit(speeds, n, LIMIT_INT8, "int8 multiply-adds", "G/s");
