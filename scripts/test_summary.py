@@ -11,6 +11,7 @@ import sys
 
 CASE = re.compile(r"^(not )?ok\b[^#\n]*(#\s*skip)?", re.IGNORECASE)
 PLAN = re.compile(r"^1\.\.(\d+)")
+VARIANT = re.compile(r"^# variant (\w+) +(?:(\d+) cases|skipped)")
 PLAN_SKIP = re.compile(r"^1\.\.0\b.*#\s*skip", re.IGNORECASE)
 
 
@@ -53,7 +54,17 @@ def records_of(path, status):
     return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
-def count_log(path, status):
+def variants_of(record, cases):
+    """Adds what the kernel parity tests (tests/kernels/parity.h) compared to cases: {variant: number, or None when it cannot run}."""
+    for line in record.get("stdout", "").splitlines():
+        match = VARIANT.match(line)
+        if match and match.group(2):
+            cases[match.group(1)] = (cases.get(match.group(1)) or 0) + int(match.group(2))
+        elif match:
+            cases.setdefault(match.group(1), None)
+
+
+def count_log(path, status, cases):
     """(passed, failed, skipped) of one log."""
     passed = failed = skipped = 0
     records = records_of(path, status)
@@ -62,6 +73,7 @@ def count_log(path, status):
         failed = 1
     for record in records:
         p, f, s, remark = count(record)
+        variants_of(record, cases)
         passed, failed, skipped = passed + p, failed + f, skipped + s
         if f:
             print(f"FAILED {record['name']}: {f} of {p + f + s} {remark}".rstrip())
@@ -72,7 +84,10 @@ def count_log(path, status):
 
 
 def main():
-    counts = [count_log(*pair) for pair in zip(sys.argv[1::2], sys.argv[2::2])] or [(0, 1, 0)]
+    cases = {}
+    counts = [count_log(*pair, cases) for pair in zip(sys.argv[1::2], sys.argv[2::2])] or [(0, 1, 0)]
+    if cases:
+        print("kernel cases equal to scalar, by variant: " + ", ".join(f"{n} {c if c else 'skipped'}" for n, c in cases.items()))
     passed, failed, skipped = (sum(column) for column in zip(*counts))
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0

@@ -215,7 +215,9 @@ enum {
 /* How matrix products treat activations. */
 enum {
     INFER_NUMERICS_EXACT = 0,  /* the default: int8 activations against quantised weights, fixed order of every sum */
-    INFER_NUMERICS_PRECISE = 1 /* activations stay f32: equals dequantise-then-multiply; slower */
+    INFER_NUMERICS_PRECISE = 1, /* activations stay f32: equals dequantise-then-multiply; slower */
+    INFER_NUMERICS_FAST = 2     /* may use other arithmetic where that is faster, as independent of batch, chunks and threads as the others, but
+                                   not of the CPU variant or the version of the library. Today nothing tried was faster: it computes as EXACT */
 };
 
 typedef struct infer_engine_options {

@@ -89,7 +89,7 @@ infer_status engine_create(const infer_engine_options *options, infer_engine **o
         d.threads = pool_default_threads();
     if (options->threads > POOL_MAX_THREADS)
         return err_at(err, INFER_ERROR_ARGUMENT, "threads", 7, ERR_NO_OFFSET, "at most %u threads", POOL_MAX_THREADS);
-    if (options->numerics != INFER_NUMERICS_EXACT && options->numerics != INFER_NUMERICS_PRECISE)
+    if (options->numerics < INFER_NUMERICS_EXACT || options->numerics > INFER_NUMERICS_FAST)
         return err_at(err, INFER_ERROR_ARGUMENT, "numerics", 8, ERR_NO_OFFSET, "unknown numerics mode %d",
                       (int)options->numerics);
     const struct env *env = env_of_options(options);

@@ -487,7 +487,7 @@ static const struct device_ops cpu_ops = {
 infer_status cpu_device_create(const struct alloc *alloc, const struct cpu_device_options *options, struct device **out,
                                infer_error *err)
 {
-    if (options->numerics != INFER_NUMERICS_EXACT && options->numerics != INFER_NUMERICS_PRECISE)
+    if (options->numerics < INFER_NUMERICS_EXACT || options->numerics > INFER_NUMERICS_FAST)
         return err_set(err, INFER_ERROR_ARGUMENT, "%d is not a numerics mode", (int)options->numerics);
     struct cpu_device *d = mem_zalloc(alloc, sizeof *d);
     if (!d)

@@ -32,6 +32,7 @@ enum {
     TILE_ROWS = 4,
     PANEL = 8,          /* rows */
     CHUNK = 512,        /* inputs, most: a panel of them takes 16 KiB */
+    TOUCH_STEPS = 8,
     BLOCK_COLS = FMM_COLS,
     SPAN_FLOATS = 196608, /* inputs of a block of columns: 768 KiB */
     WAITING = FMM_SCRATCH_BYTES / sizeof(float) - PANEL * CHUNK, /* floats: the partials that wait */
@@ -196,8 +197,29 @@ INLINE void widen(const uint8_t *const *w, size_t i, uint32_t n, enum kind kind,
     }
 }
 
+/* Asks for `left` lines of some rows, `each` at every TOUCH_STEPS-th step of a tile: requests in a burst wait for each other. */
+struct toucher {
+    uintptr_t at, end; /* in a row */
+    uint64_t skip;     /* from the end of a row to the start of the next */
+    uint64_t row_bytes;
+    uint32_t each, left;
+};
+
+INLINE void touch_some(struct toucher *t)
+{
+    for (uint32_t n = t->each < t->left ? t->each : t->left; n; n--) {
+        touch(t->at);
+        t->at += 64;
+        t->left--;
+        if (t->at >= t->end) {
+            t->at = t->end + t->skip;
+            t->end += t->row_bytes;
+        }
+    }
+}
+
 /* acc [C][4][16] += w [n_step][4][16] times x [C][n_step * 16]. */
-INLINE void tile_steps(const float *w, const float *x, size_t x_stride, uint32_t n_step, float *acc, int first, int C)
+INLINE void tile_steps(const float *w, const float *x, size_t x_stride, uint32_t n_step, float *acc, int first, struct toucher *t, int C)
 {
     for (size_t h = 0; h < PARTS; h++) {
         VF s[TILE_COLS][TILE_ROWS];
@@ -211,6 +233,8 @@ INLINE void tile_steps(const float *w, const float *x, size_t x_stride, uint32_t
                 s[c][r] = first ? V_ZERO() : V_LOAD(p + 64 * c + 16 * r);
         }
         for (size_t k = 0; k < n_step; k++) {
+            if (h == 0 && k % TOUCH_STEPS == 0)
+                touch_some(t);
             VF xk[TILE_COLS];
             UNROLL
             for (int c = 0; c < C; c++)
@@ -234,9 +258,9 @@ INLINE void tile_steps(const float *w, const float *x, size_t x_stride, uint32_t
 
 #define DEFINE_TILE(C)                                                                                                 \
     static __attribute__((noinline)) void tile_##C(const float *w, const float *x, size_t x_stride, uint32_t n_step,   \
-                                                   float *acc, int first)                                              \
+                                                   float *acc, int first, struct toucher *t)                           \
     {                                                                                                                  \
-        tile_steps(w, x, x_stride, n_step, acc, first, C);                                                             \
+        tile_steps(w, x, x_stride, n_step, acc, first, t, C);                                                            \
     }
 DEFINE_TILE(1)
 DEFINE_TILE(2)
@@ -247,7 +271,7 @@ DEFINE_TILE(5)
 DEFINE_TILE(6)
 #endif
 
-typedef void tile_fn(const float *w, const float *x, size_t x_stride, uint32_t n_step, float *acc, int first);
+typedef void tile_fn(const float *w, const float *x, size_t x_stride, uint32_t n_step, float *acc, int first, struct toucher *t);
 static tile_fn *const tiles[TILE_COLS] = {
     tile_1, tile_2, tile_3,
 #if TILE_COLS > 3
@@ -256,17 +280,17 @@ static tile_fn *const tiles[TILE_COLS] = {
 };
 
 /* Columns [col, col + n) of a call by 4 rows of a chunk: n_in inputs from x on. */
-static void tile(const float *w, const float *x, size_t x_stride, uint32_t n_in, float *acc, int first, uint32_t n)
+static void tile(const float *w, const float *x, size_t x_stride, uint32_t n_in, float *acc, int first, struct toucher *t, uint32_t n)
 {
     if (n_in >= 16)
-        tiles[n - 1](w, x, x_stride, n_in / 16, acc, first);
+        tiles[n - 1](w, x, x_stride, n_in / 16, acc, first, t);
     if (n_in % 16 == 0)
         return;
     float last[TILE_COLS][16] = {{0}};
     uint32_t full = n_in & ~15u;
     for (uint32_t c = 0; c < n; c++)
         memcpy(last[c], x + c * x_stride + full, (n_in - full) * sizeof(float));
-    tiles[n - 1](w + 4 * full, last[0], 16, 1, acc, first && !full);
+    tiles[n - 1](w + 4 * full, last[0], 16, 1, acc, first && !full, t);
 }
 
 /* Rows x columns of a call, and its scratch. */
@@ -299,35 +323,14 @@ INLINE void store_sums(const struct block *b, uint32_t row, uint32_t c, uint32_t
     }
 }
 
-/* Asks for lines of some rows, a few at a time. */
-struct toucher {
-    uintptr_t at, end; /* in a row */
-    uint64_t skip;     /* from the end of a row to the start of the next */
-    uint64_t row_bytes;
-};
-
-INLINE void touch_lines(struct toucher *t, uint32_t n)
-{
-    uintptr_t at = t->at, end = t->end;
-    for (; n; n--, at += 64) {
-        if (at >= end) {
-            at = end + t->skip;
-            end += t->row_bytes;
-        }
-        touch(at);
-    }
-    t->at = at;
-    t->end = end;
-}
-
 /* Inputs [i, i + n) of a panel's rows by all columns of the block. `next` is where the inputs after them lie (of this panel or the next):
- * they are asked for, a few lines per group of columns. */
+ * they are asked for meanwhile. */
 INLINE void panel(const struct block *b, uint32_t row, uint32_t i, uint32_t n, uintptr_t next, enum kind kind, float *waiting)
 {
     const struct fmm_args *a = b->a;
     uint32_t left = b->row + b->n_row - row, n_tile = ((left < PANEL ? left : PANEL) + TILE_ROWS - 1) / TILE_ROWS, bytes = n * (uint32_t)size_of(kind);
-    struct toucher t = {next, next + bytes, a->row_bytes - bytes, a->row_bytes};
-    uint32_t touches = PANEL * (bytes / 64 + 1) / b->n_group + 1;
+    uint32_t lines = PANEL * ((bytes - 1) / 64 + 1), times = n_tile * b->n_group * ((n - 1) / (16 * TOUCH_STEPS) + 1);
+    struct toucher t = {next, next + bytes, a->row_bytes - bytes, a->row_bytes, (lines - 1) / times + 1, lines};
     for (uint32_t q = 0; q < n_tile; q++) {
         const uint8_t *w[TILE_ROWS];
         rows_of(b, row + q * TILE_ROWS, w);
@@ -337,10 +340,9 @@ INLINE void panel(const struct block *b, uint32_t row, uint32_t i, uint32_t n, u
     for (uint32_t g = 0, c = 0; g < b->n_group; g++) {
         uint32_t n_col = wide + (g < wider);
         const float *x = a->x + (b->col + c) * a->x_stride + i;
-        touch_lines(&t, touches);
         for (uint32_t q = 0; q < n_tile; q++) {
             float *acc = waiting + (q * b->n_group + g) * TILE_COLS * 64;
-            tile(b->w + q * TILE_ROWS * CHUNK, x, a->x_stride, n, acc, i == 0, n_col);
+            tile(b->w + q * TILE_ROWS * CHUNK, x, a->x_stride, n, acc, i == 0, &t, n_col);
             if (i + n == a->n_in)
                 store_sums(b, row + q * TILE_ROWS, c, n_col, acc);
         }

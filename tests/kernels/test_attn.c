@@ -10,6 +10,7 @@
 #include "kernels/attn.h"
 #include "kernels/cpu.h"
 #include "kernels/math_scalar.h"
+#include "parity.h"
 
 struct variant {
     const char *name;
@@ -23,6 +24,17 @@ static const struct variant variants[] = {
 #undef VARIANT
 };
 #define N_VARIANTS (sizeof variants / sizeof *variants)
+
+/* The kernels of the level that the test is about; skips what is not here. */
+static struct attn_kernels kernels_of(void **state)
+{
+    struct attn_kernels k;
+    int32_t level = *(const int32_t *)*state;
+    if (!cpu_level_supported(level))
+        skip();
+    assert_int_equal(attn_kernels_init(&k, level, NULL), INFER_OK);
+    return k;
+}
 
 enum { MAX_Q = 60 };
 
@@ -105,6 +117,12 @@ static double get(void *p, int32_t type, uint32_t dim, bool keys, uint32_t j, ui
     return type == INFER_KV_F16 ? f16_to_f32(h) : bf16_to_f32(h);
 }
 
+/* A query ends at an unmapped page, or begins right after one. */
+static size_t q_room(uint32_t dim, uint32_t i)
+{
+    return i % 2 ? 4096 : dim * 4;
+}
+
 static void scene_make(struct scene *s, uint64_t *seed, int32_t type, uint32_t dim, uint32_t n)
 {
     *s = (struct scene){.type = type, .dim = dim, .n = n, .bytes = bytes_of(type, dim)};
@@ -116,7 +134,7 @@ static void scene_make(struct scene *s, uint64_t *seed, int32_t type, uint32_t d
     }
     uint32_t union0 = 64, union1 = 0;
     for (uint32_t i = 0; i < n; i++) {
-        s->q[i] = test_guard_alloc(dim * 4);
+        s->q[i] = test_guard_alloc(q_room(dim, i));
         for (uint32_t d = 0; d < dim; d++)
             s->q[i][d] = test_rand_f32(seed) * (i % 5 == 4 ? 30.0f : 1.0f);
         s->j0[i] = i % 3 ? 0 : (uint32_t)(test_rand(seed) % 64);
@@ -136,7 +154,7 @@ static void scene_free(struct scene *s)
     test_guard_free(s->k, s->bytes);
     test_guard_free(s->v, s->bytes);
     for (uint32_t i = 0; i < s->n; i++)
-        test_guard_free(s->q[i], s->dim * 4);
+        test_guard_free(s->q[i], q_room(s->dim, i));
 }
 
 /* The states after the block was taken in twice, `together` queries a call; freed by the caller. */
@@ -168,40 +186,37 @@ static void same_states(const struct scene *s, const float *a, const float *b, c
     for (uint32_t i = 0; i < s->n; i++, a += each, b += each)
         if (memcmp(a, b, 2 * 4) || memcmp(a + ATTN_STATE_L, b + ATTN_STATE_L, (16 + s->dim) * 4))
             fail_msg("%s: type %d, head_dim %u, query %u of %u differs from scalar", name, (int)s->type, s->dim, i, s->n);
+    parity_case();
 }
 
-static void test_variants(void **state)
+static void test_block(void **state)
 {
-    (void)state;
+    int32_t level = *(const int32_t *)*state;
+    struct attn_kernels kernels = kernels_of(state);
     static const uint32_t dims[] = {8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 120, 128, 192, 256, 512};
     uint64_t seed = 21;
-    int tested = 0;
     for (size_t t = 0; t <= INFER_KV_INT8; t++)
         for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
             struct scene s;
             scene_make(&s, &seed, (int32_t)t, dims[d], dims[d] > 128 ? 7 : dims[d] == 24 ? MAX_Q : 1 + (uint32_t)(test_rand(&seed) % 20));
             float softcap = d % 3 ? 0.0f : 5.0f;
             float *want = run(&s, attn_block_scalar, 1, softcap);
-            for (size_t v = 0; v < N_VARIANTS; v++) {
-                if (!cpu_level_supported(variants[v].level))
-                    continue;
-                for (uint32_t together = 1; together <= MAX_Q; together = together == 8 ? MAX_Q : together + 1) {
-                    float *got = run(&s, variants[v].k.block, together, softcap);
-                    same_states(&s, got, want, variants[v].name);
-                    free(got);
-                    tested++;
-                }
+            for (uint32_t together = 1; together <= MAX_Q; together = together == 8 ? MAX_Q : together + 1) {
+                float *got = run(&s, kernels.block, together, softcap);
+                same_states(&s, got, want, cpu_level_name(level));
+                free(got);
             }
             free(want);
             scene_free(&s);
         }
-    assert_true(tested > 0);
+    parity_report("blocks", level);
 }
 
 /* A page widened beforehand is the same page: its f32 form has the elements of the others, to the bit. */
 static void test_widen(void **state)
 {
-    (void)state;
+    int32_t level = *(const int32_t *)*state;
+    struct attn_kernels kernels = kernels_of(state);
     static const uint32_t dims[] = {8, 16, 24, 40, 64, 72, 128, 200, 256};
     uint64_t seed = 25;
     for (int32_t t = 0; t <= INFER_KV_INT8; t++)
@@ -222,17 +237,15 @@ static void test_widen(void **state)
                     assert_true((double)want_k[i * 64 + j] == get(s.k, t, dims[d], true, j, i));
                     assert_true((double)want_v[j * dims[d] + i] == get(s.v, t, dims[d], false, j, i));
                 }
-            for (size_t x = 0; x < N_VARIANTS; x++) {
-                if (!cpu_level_supported(variants[x].level))
-                    continue;
-                memset(k, 0x55, n * 4), memset(v, 0x55, n * 4);
-                variants[x].k.widen(k, v, &a);
-                assert_memory_equal(k, want_k, n * 4);
-                assert_memory_equal(v, want_v, n * 4);
-            }
+            memset(k, 0x55, n * 4), memset(v, 0x55, n * 4);
+            kernels.widen(k, v, &a);
+            assert_memory_equal(k, want_k, n * 4);
+            assert_memory_equal(v, want_v, n * 4);
+            parity_case();
             test_guard_free(want_k, n * 4), test_guard_free(want_v, n * 4), test_guard_free(k, n * 4), test_guard_free(v, n * 4);
             scene_free(&s);
         }
+    parity_report("pages widened", level);
 }
 
 /* What a group of int8 becomes. */
@@ -256,7 +269,8 @@ static void check_group(const float *x, uint32_t n, const int8_t *codes, uint16_
 
 static void test_round8(void **state)
 {
-    (void)state;
+    int32_t level = *(const int32_t *)*state;
+    struct attn_kernels kernels = kernels_of(state);
     enum { MAX = 256 };
     static const float kinds[] = {1, 1e-3f, 6e-6f, 1e-7f, 1e-30f, 0, 1e4f, 8.3e6f, 3e38f};
     uint64_t seed = 26;
@@ -276,17 +290,15 @@ static void test_round8(void **state)
             attn_round8_scalar(want, want_scales, from, n);
             for (uint32_t at = 0; at < n; at += ATTN_GROUP)
                 check_group(from + at, n - at < ATTN_GROUP ? n - at : ATTN_GROUP, want + at, want_scales[at / ATTN_GROUP]);
-            for (size_t v = 0; v < N_VARIANTS; v++) {
-                if (!cpu_level_supported(variants[v].level))
-                    continue;
-                memset(got, 0x55, n);
-                variants[v].k.round8(got, scales, from, n);
-                assert_memory_equal(got, want, n);
-                assert_memory_equal(scales, want_scales, sizeof scales);
-            }
+            memset(got, 0x55, n);
+            kernels.round8(got, scales, from, n);
+            assert_memory_equal(got, want, n);
+            assert_memory_equal(scales, want_scales, sizeof scales);
+            parity_case();
             test_guard_free(want, n), test_guard_free(got, n);
         }
     test_guard_free(x, MAX * 4);
+    parity_report("groups of int8", level);
 }
 
 /* One query over many pages with one variant, by parts; dst [dim]. Pages hold `len` positions. */
@@ -336,7 +348,8 @@ static void exact(struct scene *pages, const float *q, uint64_t lo, uint64_t hi,
 
 static void test_softmax(void **state)
 {
-    (void)state;
+    int32_t level = *(const int32_t *)*state;
+    struct attn_kernels kernels = kernels_of(state);
     enum { PAGES = 40, DIM = 40 };
     uint64_t seed = 22;
     static const uint64_t ranges[][2] = {{0, 1},      {0, 63},      {0, 64},      {0, 65},     {5, 6},       {0, 1023},   {0, 1024},
@@ -360,21 +373,21 @@ static void test_softmax(void **state)
             exact(pages, q, ranges[r][0], ranges[r][1], want);
             for (int d = 0; d < DIM; d++)
                 assert_true(fabs((double)got[d] - want[d]) < 3e-6);
-            for (size_t v = 0; v < N_VARIANTS; v++)
-                if (cpu_level_supported(variants[v].level)) {
-                    attend(&variants[v].k, pages, q, ranges[r][0], ranges[r][1], other);
-                    assert_memory_equal(got, other, sizeof got);
-                }
+            attend(&kernels, pages, q, ranges[r][0], ranges[r][1], other);
+            assert_memory_equal(got, other, sizeof got);
+            parity_case();
         }
         for (int p = 0; p < PAGES; p++)
             scene_free(&pages[p]);
     }
+    parity_report("ranges of positions", level);
 }
 
 /* Scores so far apart that weights vanish, and that the maximum comes late. */
 static void test_extremes(void **state)
 {
-    (void)state;
+    int32_t level = *(const int32_t *)*state;
+    struct attn_kernels kernels = kernels_of(state);
     uint64_t seed = 23;
     for (int kind = 0; kind < 3; kind++) {
         struct scene s;
@@ -397,15 +410,13 @@ static void test_extremes(void **state)
             double expect = kind == 0 ? ((float *)s.v)[63 * 16 + d] : kind == 1 ? ((float *)s.v)[d] : mean;
             assert_true(fabs((double)out[d] - expect) < 1e-5);
         }
-        for (size_t v = 0; v < N_VARIANTS; v++)
-            if (cpu_level_supported(variants[v].level)) {
-                float *got = run(&s, variants[v].k.block, 3, 0);
-                same_states(&s, got, want, variants[v].name);
-                free(got);
-            }
+        float *got = run(&s, kernels.block, 3, 0);
+        same_states(&s, got, want, cpu_level_name(level));
+        free(got);
         free(want);
         scene_free(&s);
     }
+    parity_report("extremes", level);
 }
 
 /* A part that sees nothing leaves the others as they are, to the bit. */
@@ -436,6 +447,10 @@ static void check_merge(const struct attn_kernels *k)
     assert_true(into[ATTN_STATE_M] == m);
     assert_true(fabs(into[ATTN_STATE_SUM] - (3 * wa + 2 * wb)) < 1e-5);
     k->finish(dst, into, DIM);
+    float scalar[DIM];
+    attn_finish_scalar(scalar, into, DIM);
+    assert_memory_equal(dst, scalar, sizeof scalar);
+    parity_case();
     for (int d = 0; d < DIM; d++) {
         assert_true(fabs(into[ATTN_STATE_O + d] - (a[ATTN_STATE_O + d] * wa + b[ATTN_STATE_O + d] * wb)) < 1e-5);
         assert_true(dst[d] == into[ATTN_STATE_O + d] / into[ATTN_STATE_SUM]);
@@ -467,19 +482,17 @@ static void check_merge_many(const struct attn_kernels *k)
     for (uint32_t i = 0; i < N; i++) {
         assert_memory_equal(into + i * EACH, want + i * EACH, 2 * 4);
         assert_memory_equal(into + i * EACH + ATTN_STATE_O, want + i * EACH + ATTN_STATE_O, DIM * 4);
+        parity_case();
     }
     test_guard_free(into, N * EACH * 4), test_guard_free(parts, N * EACH * 4);
 }
 
 static void test_merge(void **state)
 {
-    (void)state;
-    for (size_t v = 0; v < N_VARIANTS; v++)
-        if (cpu_level_supported(variants[v].level))
-            check_merge_many(&variants[v].k);
-    for (size_t v = 0; v < N_VARIANTS; v++)
-        if (cpu_level_supported(variants[v].level))
-            check_merge(&variants[v].k);
+    struct attn_kernels kernels = kernels_of(state);
+    check_merge_many(&kernels);
+    check_merge(&kernels);
+    parity_report("merges", *(const int32_t *)*state);
 }
 
 static void test_limits(void **state)
@@ -499,10 +512,13 @@ static void test_limits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_variants), cmocka_unit_test(test_softmax), cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_merge),    cmocka_unit_test(test_limits),  cmocka_unit_test(test_widen),
-        cmocka_unit_test(test_round8),
-    };
-    return cmocka_run_group_tests_name("attn", tests, NULL, NULL);
+#define PER_LEVEL(level, name)                                                                                         \
+    {"block " name, test_block, NULL, NULL, (void *)&(const int32_t){level}},                                          \
+        {"softmax " name, test_softmax, NULL, NULL, (void *)&(const int32_t){level}},                                  \
+        {"extremes " name, test_extremes, NULL, NULL, (void *)&(const int32_t){level}},                                \
+        {"merge " name, test_merge, NULL, NULL, (void *)&(const int32_t){level}},                                      \
+        {"widen " name, test_widen, NULL, NULL, (void *)&(const int32_t){level}},                                      \
+        {"round8 " name, test_round8, NULL, NULL, (void *)&(const int32_t){level}},
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_limits), CPU_LEVELS(PER_LEVEL)};
+    return cmocka_run_group_tests_name("attn", tests, NULL, parity_table);
 }

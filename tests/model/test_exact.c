@@ -291,7 +291,7 @@ static void test_variants(void **state)
  * against each variant on a number of threads in pieces. */
 static void test_modes(void **state)
 {
-    static const int32_t modes[] = {INFER_NUMERICS_EXACT, INFER_NUMERICS_PRECISE}, kv[] = {INFER_KV_F16, INFER_KV_F32, INFER_KV_BF16};
+    static const int32_t modes[] = {INFER_NUMERICS_EXACT, INFER_NUMERICS_PRECISE, INFER_NUMERICS_FAST}, kv[] = {INFER_KV_F16, INFER_KV_F32, INFER_KV_BF16};
     struct fixture f = fixture_open(*state);
     uint64_t rng = 9;
     for (size_t mode = 0; mode < sizeof modes / sizeof *modes; mode++)

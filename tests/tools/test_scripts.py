@@ -31,6 +31,23 @@ def test_summary_counts():
         ("2 passed, 1 failed, 2 skipped", 1)
 
 
+def test_summary_adds_up():
+    """Several logs, of which one is TAP; and the kernels' cases by variant."""
+    with tempfile.TemporaryDirectory() as folder:
+        tap_log, json_log = os.path.join(folder, "one.tap"), os.path.join(folder, "log.json")
+        with open(tap_log, "w", encoding="utf-8") as out:
+            out.write("1..2\nok 1 - a\nok 2 - b # SKIP no\n# variant avx2      7 cases\n# variant neon    skipped: x\n")
+        with open(json_log, "w", encoding="utf-8") as out:
+            out.write(json.dumps({"name": "t", "result": "OK", "stdout": "1..1\nok 1 - c\n# variant avx2 5 cases\n"}))
+        command = [sys.executable, os.path.join(ROOT, "scripts", "test_summary.py"), tap_log, "0", json_log, "0"]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        lines = result.stdout.splitlines()
+        assert lines[-1] == "2 passed, 0 failed, 1 skipped" and result.returncode == 0, lines
+        assert lines[-2].endswith(": avx2 12, neon skipped"), lines
+        result = subprocess.run(command[:3] + ["1"] + command[4:], capture_output=True, text=True, check=False)
+        assert result.stdout.splitlines()[-1] == "2 passed, 1 failed, 1 skipped" and result.returncode == 1, result.stdout
+
+
 def test_summary_distrusts():
     assert summary({"stdout": ""})[0] == "0 passed, 1 failed, 0 skipped"  # no case
     assert summary({"stdout": "1..9\nok 1 - a\n", "result": "FAIL"})[0] == "1 passed, 1 failed, 0 skipped"  # crash

@@ -37,7 +37,7 @@ static const struct option model_options[] = {
     {"cpu", 0, CPU, AT(cpu), 0, 0, "NAME",
      "force a CPU variant: scalar, avx2, avxvnni, avx512,\navx512vnni, neon, dotprod, i8mm (default: the best)"},
     {"kv", 0, KV, AT(kv_type), 0, 0, "TYPE", "keep attention state as f16 (default), bf16, f32 or int8"},
-    {"numerics", 0, NUMERICS, AT(numerics), 0, 0, "MODE", "exact (default) or precise (slower: activations stay f32)"},
+    {"numerics", 0, NUMERICS, AT(numerics), 0, 0, "MODE", "exact (default), precise (slower: activations stay f32) or fast"},
 };
 
 static const struct option prompt_options[] = {
@@ -174,7 +174,8 @@ static int add_pair(const struct option *o, struct options *opt, const char *val
 static int set(const struct option *o, struct options *opt, const char *value)
 {
     static const struct choice kv[] = {{"f16", INFER_KV_F16}, {"bf16", INFER_KV_BF16}, {"f32", INFER_KV_F32}, {"int8", INFER_KV_INT8}, {NULL, 0}};
-    static const struct choice numerics[] = {{"exact", INFER_NUMERICS_EXACT}, {"precise", INFER_NUMERICS_PRECISE}, {NULL, 0}};
+    static const struct choice numerics[] = {{"exact", INFER_NUMERICS_EXACT}, {"precise", INFER_NUMERICS_PRECISE},
+                                             {"fast", INFER_NUMERICS_FAST}, {NULL, 0}};
     void *field = (char *)opt + o->offset;
     switch (o->kind) {
     case FLAG: *(bool *)field = true; return EXIT_OK;
@@ -184,7 +185,7 @@ static int set(const struct option *o, struct options *opt, const char *value)
     case REAL: return set_real(o, field, value);
     case CPU: return set_cpu(o, field, value);
     case KV: return set_choice(o, field, value, kv, "f16, bf16, f32 or int8");
-    case NUMERICS: return set_choice(o, field, value, numerics, "exact or precise");
+    case NUMERICS: return set_choice(o, field, value, numerics, "exact, precise or fast");
     case PAIR: return add_pair(o, opt, value);
     }
     return EXIT_USAGE;

@@ -10,9 +10,11 @@ void dequant_q2_k(const uint8_t *src, float *dst, uint64_t n)
         float d = load_f16(src + 80), dmin = load_f16(src + 82);
         for (int g = 0; g < 16; g++) { /* groups of 16 elements */
             const uint8_t *codes = src + 16 + 32 * (g / 8) + 16 * (g % 2);
-            float dl = d * (float)(src[g] & 15), ml = dmin * (float)(src[g] >> 4);
+            uint8_t q[16];
             for (int j = 0; j < 16; j++)
-                *dst++ = dl * (float)(codes[j] >> (2 * (g / 2 % 4)) & 3) - ml;
+                q[j] = codes[j] >> (2 * (g / 2 % 4)) & 3;
+            scaled_minus(dst, q, 16, d * (float)(src[g] & 15), dmin * (float)(src[g] >> 4));
+            dst += 16;
         }
     }
 }
@@ -31,11 +33,11 @@ void dequant_q3_k(const uint8_t *src, float *dst, uint64_t n)
         float d = load_f16(src + 108);
         for (int g = 0; g < 16; g++) {
             const uint8_t *codes = src + 32 + 32 * (g / 8) + 16 * (g % 2), *high = src + 16 * (g % 2);
-            float dl = d * (float)q3_scale(src + 96, g);
-            for (int j = 0; j < 16; j++) {
-                int q = codes[j] >> (2 * (g / 2 % 4)) & 3;
-                *dst++ = dl * (float)(high[j] >> (g / 2) & 1 ? q : q - 4);
-            }
+            int8_t q[16];
+            for (int j = 0; j < 16; j++)
+                q[j] = (int8_t)((codes[j] >> (2 * (g / 2 % 4)) & 3) + (high[j] >> (g / 2) & 1) * 4 - 4);
+            scaled(dst, q, 16, d * (float)q3_scale(src + 96, g));
+            dst += 16;
         }
     }
 }
@@ -61,9 +63,11 @@ void dequant_q4_k(const uint8_t *src, float *dst, uint64_t n)
             const uint8_t *codes = src + 16 + 32 * (b / 2);
             int scale, min;
             k_scale(src + 4, b, &scale, &min);
-            float dl = d * (float)scale, ml = dmin * (float)min;
+            uint8_t q[32];
             for (int j = 0; j < 32; j++)
-                *dst++ = dl * (float)(codes[j] >> (4 * (b % 2)) & 15) - ml;
+                q[j] = codes[j] >> (4 * (b % 2)) & 15;
+            scaled_minus(dst, q, 32, d * (float)scale, dmin * (float)min);
+            dst += 32;
         }
     }
 }
@@ -77,11 +81,11 @@ void dequant_q5_k(const uint8_t *src, float *dst, uint64_t n)
             const uint8_t *high = src + 16, *codes = src + 48 + 32 * (b / 2);
             int scale, min;
             k_scale(src + 4, b, &scale, &min);
-            float dl = d * (float)scale, ml = dmin * (float)min;
-            for (int j = 0; j < 32; j++) {
-                int q = (codes[j] >> (4 * (b % 2)) & 15) | (high[j] >> b & 1) << 4;
-                *dst++ = dl * (float)q - ml;
-            }
+            uint8_t q[32];
+            for (int j = 0; j < 32; j++)
+                q[j] = (uint8_t)((codes[j] >> (4 * (b % 2)) & 15) | (high[j] >> b & 1) << 4);
+            scaled_minus(dst, q, 32, d * (float)scale, dmin * (float)min);
+            dst += 32;
         }
     }
 }
@@ -95,10 +99,12 @@ void dequant_q6_k(const uint8_t *src, float *dst, uint64_t n)
         for (int b = 0; b < 8; b++) { /* groups of 32 elements, two scales each */
             const uint8_t *low = src + 64 * (b / 4) + 32 * (b % 2), *high = src + 128 + 32 * (b / 4);
             const uint8_t *scales = src + 192 + 2 * b;
-            for (int j = 0; j < 32; j++) {
-                int q = (low[j] >> (4 * (b / 2 % 2)) & 15) | (high[j] >> (2 * (b % 4)) & 3) << 4;
-                *dst++ = d * (float)(int8_t)scales[j / 16] * (float)(q - 32);
-            }
+            int8_t q[32];
+            for (int j = 0; j < 32; j++)
+                q[j] = (int8_t)(((low[j] >> (4 * (b / 2 % 2)) & 15) | (high[j] >> (2 * (b % 4)) & 3) << 4) - 32);
+            scaled(dst, q, 16, d * (float)(int8_t)scales[0]);
+            scaled(dst + 16, q + 16, 16, d * (float)(int8_t)scales[1]);
+            dst += 32;
         }
     }
 }
@@ -109,7 +115,7 @@ void dequant_q8_k(const uint8_t *src, float *dst, uint64_t n)
     for (; n >= 256; n -= 256, src += 292) {
         float d;
         memcpy(&d, src, 4);
-        for (int j = 0; j < 256; j++)
-            *dst++ = d * (float)(int8_t)src[4 + j];
+        scaled(dst, (const int8_t *)src + 4, 256, d);
+        dst += 256;
     }
 }

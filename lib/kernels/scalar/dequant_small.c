@@ -4,67 +4,88 @@
 #include "kernels/dequant.h"
 #include "kernels/scalar/dequant_load.h"
 
+/* 32 codes of 4 bits. */
+static void nibbles(uint8_t *restrict q, const uint8_t *restrict codes)
+{
+    for (int j = 0; j < 16; j++) {
+        q[j] = codes[j] & 15;
+        q[j + 16] = codes[j] >> 4;
+    }
+}
+
+/* 32 codes of 5 bits: the fifths are the bits of 4 bytes. */
+static void fives(uint8_t *restrict q, const uint8_t *restrict codes, const uint8_t *restrict high)
+{
+    uint8_t bits[32];
+    spread_bits(bits, high, 4);
+    nibbles(q, codes);
+    for (int j = 0; j < 32; j++)
+        q[j] = (uint8_t)(q[j] | bits[j] << 4);
+}
+
+/* 32 values of a code book. */
+static void book(int8_t *restrict v, const int8_t *restrict values, const uint8_t *restrict codes)
+{
+    for (int j = 0; j < 16; j++) {
+        v[j] = values[codes[j] & 15];
+        v[j + 16] = values[codes[j] >> 4];
+    }
+}
+
+/* d * (code - zero) of 32 codes */
+static void centred(float *restrict dst, const uint8_t *restrict q, int zero, float d)
+{
+    int8_t c[32];
+    for (int j = 0; j < 32; j++)
+        c[j] = (int8_t)(q[j] - zero);
+    scaled(dst, c, 32, d);
+}
+
 /* d f16, codes 16: d * (code - 8) */
 void dequant_q4_0(const uint8_t *src, float *dst, uint64_t n)
 {
+    uint8_t q[32];
     for (; n >= 32; n -= 32, src += 18, dst += 32) {
-        float d = load_f16(src);
-        for (int j = 0; j < 16; j++) {
-            dst[j] = d * (float)((src[2 + j] & 15) - 8);
-            dst[j + 16] = d * (float)((src[2 + j] >> 4) - 8);
-        }
+        nibbles(q, src + 2);
+        centred(dst, q, 8, load_f16(src));
     }
 }
 
 /* d f16, m f16, codes 16: d * code + m */
 void dequant_q4_1(const uint8_t *src, float *dst, uint64_t n)
 {
+    uint8_t q[32];
     for (; n >= 32; n -= 32, src += 20, dst += 32) {
-        float d = load_f16(src), m = load_f16(src + 2);
-        for (int j = 0; j < 16; j++) {
-            dst[j] = d * (float)(src[4 + j] & 15) + m;
-            dst[j + 16] = d * (float)(src[4 + j] >> 4) + m;
-        }
+        nibbles(q, src + 4);
+        scaled_plus(dst, q, 32, load_f16(src), load_f16(src + 2));
     }
-}
-
-/* Element j of a Q5 block: 4 bits of its byte, and bit j of the 32 high bits. */
-static int five_bits(const uint8_t *codes, uint32_t high, int j)
-{
-    int low = j < 16 ? codes[j] & 15 : codes[j - 16] >> 4;
-    return low | (int)(high >> j & 1) << 4;
 }
 
 /* d f16, high bits u32, codes 16: d * (code - 16) */
 void dequant_q5_0(const uint8_t *src, float *dst, uint64_t n)
 {
+    uint8_t q[32];
     for (; n >= 32; n -= 32, src += 22, dst += 32) {
-        float d = load_f16(src);
-        uint32_t high = load_u32(src + 2);
-        for (int j = 0; j < 32; j++)
-            dst[j] = d * (float)(five_bits(src + 6, high, j) - 16);
+        fives(q, src + 6, src + 2);
+        centred(dst, q, 16, load_f16(src));
     }
 }
 
 /* d f16, m f16, high bits u32, codes 16: d * code + m */
 void dequant_q5_1(const uint8_t *src, float *dst, uint64_t n)
 {
+    uint8_t q[32];
     for (; n >= 32; n -= 32, src += 24, dst += 32) {
-        float d = load_f16(src), m = load_f16(src + 2);
-        uint32_t high = load_u32(src + 4);
-        for (int j = 0; j < 32; j++)
-            dst[j] = d * (float)five_bits(src + 8, high, j) + m;
+        fives(q, src + 8, src + 4);
+        scaled_plus(dst, q, 32, load_f16(src), load_f16(src + 2));
     }
 }
 
 /* Blocks of n codes i8 after `head` bytes that begin with d f16. */
 static void decode_i8(const uint8_t *src, float *dst, uint64_t n, int head)
 {
-    for (; n >= 32; n -= 32, src += head + 32, dst += 32) {
-        float d = load_f16(src);
-        for (int j = 0; j < 32; j++)
-            dst[j] = d * (float)(int8_t)src[head + j];
-    }
+    for (; n >= 32; n -= 32, src += head + 32, dst += 32)
+        scaled(dst, (const int8_t *)src + head, 32, load_f16(src));
 }
 
 /* d f16, codes 32 i8: d * code */
@@ -84,8 +105,10 @@ void dequant_q1_0(const uint8_t *src, float *dst, uint64_t n)
 {
     for (; n >= 128; n -= 128, src += 18, dst += 128) {
         float d = load_f16(src);
+        uint8_t bits[128];
+        spread_bits(bits, src + 2, 16);
         for (int j = 0; j < 128; j++)
-            dst[j] = src[2 + j / 8] >> (j % 8) & 1 ? d : -d;
+            dst[j] = bits[j] ? d : -d;
     }
 }
 
@@ -93,9 +116,11 @@ void dequant_q1_0(const uint8_t *src, float *dst, uint64_t n)
 void dequant_q2_0(const uint8_t *src, float *dst, uint64_t n)
 {
     for (; n >= 64; n -= 64, src += 18, dst += 64) {
-        float d = load_f16(src);
+        uint8_t q[64];
         for (int j = 0; j < 64; j++)
-            dst[j] = d * (float)((src[2 + j / 4] >> (2 * (j % 4)) & 3) - 1);
+            q[j] = src[2 + j / 4] >> (2 * (j % 4)) & 3;
+        centred(dst, q, 1, load_f16(src));
+        centred(dst + 32, q + 32, 1, load_f16(src));
     }
 }
 
@@ -103,11 +128,9 @@ void dequant_q2_0(const uint8_t *src, float *dst, uint64_t n)
 void dequant_mxfp4(const uint8_t *src, float *dst, uint64_t n)
 {
     for (; n >= 32; n -= 32, src += 17, dst += 32) {
-        float d = e8m0_half_to_f32(src[0]);
-        for (int j = 0; j < 16; j++) {
-            dst[j] = d * (float)codebook_fp4[src[1 + j] & 15];
-            dst[j + 16] = d * (float)codebook_fp4[src[1 + j] >> 4];
-        }
+        int8_t v[32];
+        book(v, codebook_fp4, src + 1);
+        scaled(dst, v, 32, e8m0_half_to_f32(src[0]));
     }
 }
 
@@ -130,11 +153,9 @@ void dequant_nvfp4(const uint8_t *src, float *dst, uint64_t n)
 void dequant_iq4_nl(const uint8_t *src, float *dst, uint64_t n)
 {
     for (; n >= 32; n -= 32, src += 18, dst += 32) {
-        float d = load_f16(src);
-        for (int j = 0; j < 16; j++) {
-            dst[j] = d * (float)codebook_iq4nl[src[2 + j] & 15];
-            dst[j + 16] = d * (float)codebook_iq4nl[src[2 + j] >> 4];
-        }
+        int8_t v[32];
+        book(v, codebook_iq4nl, src + 2);
+        scaled(dst, v, 32, load_f16(src));
     }
 }
 
@@ -164,10 +185,11 @@ void dequant_tq1_0(const uint8_t *src, float *dst, uint64_t n)
 void dequant_tq2_0(const uint8_t *src, float *dst, uint64_t n)
 {
     for (; n >= 256; n -= 256, src += 66) {
-        float d = load_f16(src + 64);
-        for (int half = 0; half < 64; half += 32)
-            for (int k = 0; k < 4; k++)
-                for (int j = 0; j < 32; j++)
-                    *dst++ = d * (float)((src[half + j] >> (2 * k) & 3) - 1);
+        for (int k = 0; k < 8; k++, dst += 32) {
+            uint8_t q[32];
+            for (int j = 0; j < 32; j++)
+                q[j] = src[k / 4 * 32 + j] >> (2 * (k % 4)) & 3;
+            centred(dst, q, 1, load_f16(src + 64));
+        }
     }
 }

@@ -15,7 +15,7 @@
 #define TILE_COLS        6
 #define FEW_COLS         6
 #define FEW_ROWS         4
-#define ONE_ROWS         8
+#define ONE_ROWS         4
 
 /* Four trees at once: + 8, + 4, + 2, + 1 in each. */
 static inline void sum_4(float *dst, const float *p)
