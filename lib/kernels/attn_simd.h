@@ -48,7 +48,7 @@ struct product {
 enum { KV_F16 = INFER_KV_F16, KV_F32 = INFER_KV_F32, KV_BF16 = INFER_KV_BF16, KV_K8, KV_V8, KV_KINDS };
 
 #define FORCE_INLINE static inline __attribute__((always_inline))
-#define FETCH(p)     __builtin_prefetch(p, 0, 2)
+#define FETCH(p)     __builtin_prefetch(p, 0, 1)
 
 FORCE_INLINE VF load_plain(int type, const void *b, size_t i)
 {
