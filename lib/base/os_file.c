@@ -1,5 +1,7 @@
 #include "base/os_file.h"
 
+#include "base/os_memory.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -81,6 +83,8 @@ static infer_status file_map(int fd, size_t n, const void **out, int *os_error)
         *os_error = errno;
         return errno == ENOMEM ? INFER_ERROR_NO_MEMORY : INFER_ERROR_IO;
     }
+    if (n >= OS_HUGE_BYTES)
+        os_memory_huge(p, n); /* a file that is not in memory yet comes in by large pages, and is mapped by them from then on */
     *out = p;
     return INFER_OK;
 #endif

@@ -32,6 +32,13 @@ struct worker {
     uint32_t misses; /* how often in a row spinning was in vain */
 };
 
+/* The tasks of a job are shared out evenly in order, a range to each worker. One that is done with its own goes on with the others': so
+ * workers stay in separate parts of memory (weights stream, and what is prefetched is what the same worker reads next) and still end together. */
+struct range {
+    _Alignas(64) atomic_uint_fast64_t next;
+    uint64_t end;
+};
+
 struct pool {
     struct alloc alloc;
     uint32_t threads; /* asked for, the caller included */
@@ -40,6 +47,7 @@ struct pool {
     uint64_t process;
     struct worker *workers; /* [threads]; the caller's is unused */
     infer_executor host;    /* run NULL: own threads */
+    struct range *ranges;   /* [threads] */
     atomic_uchar *taken;    /* [threads] worker has been started in this run; with an executor only */
     struct os_mutex mutex;  /* for `wake` and `done` */
     struct os_cond wake, done;
@@ -49,11 +57,9 @@ struct pool {
     atomic_uint parked;
     atomic_uint quit;
     _Alignas(64) atomic_uint gate;
-    _Alignas(64) atomic_uint_fast64_t next;
-    atomic_uchar misused; /* the executor started a worker twice, or one that does not exist */
+    _Alignas(64) atomic_uchar misused; /* the executor started a worker twice, or one that does not exist */
     _Alignas(64) pool_fn fn;
     void *arg;
-    uint64_t n_tasks;
 };
 
 uint32_t pool_default_threads(void)
@@ -78,12 +84,24 @@ static bool sync_init(struct pool *p)
 
 static bool memory_init(struct pool *p)
 {
+    p->ranges = mem_alloc_aligned(&p->alloc, p->threads * sizeof *p->ranges, 64);
+    if (!p->ranges)
+        return false;
     if (p->host.run) {
         p->taken = mem_zarray(&p->alloc, p->threads, sizeof *p->taken);
         return p->taken != NULL;
     }
     p->workers = mem_zarray(&p->alloc, p->threads, sizeof *p->workers);
     return p->workers != NULL;
+}
+
+static void free_memory(struct pool *p)
+{
+    struct alloc alloc = p->alloc;
+    mem_free(&alloc, p->ranges);
+    mem_free(&alloc, p->workers);
+    mem_free(&alloc, p->taken);
+    mem_free(&alloc, p);
 }
 
 static infer_status create(const struct alloc *alloc, uint32_t threads, infer_executor host, struct pool **out, infer_error *err)
@@ -95,9 +113,7 @@ static infer_status create(const struct alloc *alloc, uint32_t threads, infer_ex
         return err_no_memory(err);
     *p = (struct pool){.alloc = *alloc, .threads = threads, .host = host};
     if (!memory_init(p) || !sync_init(p)) {
-        mem_free(alloc, p->workers);
-        mem_free(alloc, p->taken);
-        mem_free(alloc, p);
+        free_memory(p);
         return err_no_memory(err);
     }
     p->spins = threads > os_cpu_logical() ? SPINS_CROWDED : SPINS;
@@ -122,14 +138,16 @@ uint32_t pool_threads(const struct pool *p)
 
 static void run_tasks(struct pool *p, uint32_t worker)
 {
-    uint64_t n = p->n_tasks;
     pool_fn fn = p->fn;
     void *arg = p->arg;
-    for (;;) {
-        uint64_t task = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
-        if (task >= n)
-            return;
-        fn(arg, worker, task);
+    for (uint32_t i = 0; i < p->threads; i++) {
+        struct range *r = &p->ranges[(worker + i) % p->threads];
+        for (;;) {
+            uint64_t task = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed);
+            if (task >= r->end)
+                break;
+            fn(arg, worker, task);
+        }
     }
 }
 
@@ -233,8 +251,11 @@ static void open_job(struct pool *p, uint64_t n_tasks, pool_fn fn, void *arg)
 {
     p->fn = fn;
     p->arg = arg;
-    p->n_tasks = n_tasks;
-    atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+    for (uint64_t i = 0, first = 0; i < p->threads; i++) {
+        uint64_t n = n_tasks / p->threads + (i < n_tasks % p->threads);
+        atomic_store_explicit(&p->ranges[i].next, first, memory_order_relaxed);
+        p->ranges[i].end = first += n;
+    }
     atomic_store_explicit(&p->gate, GATE_OPEN, memory_order_release);
     atomic_fetch_add(&p->generation, 1);
     if (atomic_load(&p->parked) > 0) {
@@ -320,7 +341,6 @@ void pool_destroy(struct pool *p)
 {
     if (!p)
         return;
-    struct alloc alloc = p->alloc;
     /* In a child that never used the pool, threads that do not exist here still count as waiting: the C library would wait for them. */
     bool ours = !p->running || p->process == os_process_id();
     if (ours && p->running) {
@@ -337,7 +357,5 @@ void pool_destroy(struct pool *p)
         os_cond_destroy(&p->done);
         os_mutex_destroy(&p->mutex);
     }
-    mem_free(&alloc, p->workers);
-    mem_free(&alloc, p->taken);
-    mem_free(&alloc, p);
+    free_memory(p);
 }

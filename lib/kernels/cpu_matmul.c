@@ -1,12 +1,11 @@
-/* Matrix products of the CPU device. The tasks of a call are tiles of weight rows of all its products together, by chunks of columns (rows of
- * activations) that fit the second-level cache; the chunk is the outer loop. */
+/* Matrix products of the CPU device. The tasks of a call are tiles of weight rows of all its products together; float products also split the
+ * columns (rows of activations) into chunks, the outer loop. */
 #include <string.h>
 
 #include "base/checked.h"
 #include "kernels/cpu_device_impl.h"
 #include "kernels/dequant.h"
 
-#define CHUNK_BYTES (512u * 1024u) /* of activations */
 #define MIN_TILE_BYTES 8192u       /* of weights, one column */
 #define PRECISE_FLOATS 65536u      /* of decoded rows */
 #define MIN_SPREAD 16u             /* columns worth copying */
@@ -55,7 +54,9 @@ static void run_quantised(const struct call *c, const struct span *s, uint32_t w
         .n_in = w->n_in,
         .row0 = s->row0,
         .row1 = s->row1,
-        .x = c->columns + s->col0 * mm_column_bytes(w->n_in),
+        .x = c->columns,
+        .x_cols = c->n_row,
+        .col0 = s->col0,
         .n_col = s->n_col,
         .y = s->y,
         .y_stride = s->op->dst_stride,
@@ -146,7 +147,7 @@ static void quantise_task(void *arg, uint32_t worker, uint64_t row)
 {
     (void)worker;
     const struct call *c = arg;
-    mm_quantise(&c->d->k.mm, c->src + row * c->src_stride, c->n_in, c->columns + row * mm_column_bytes(c->n_in));
+    mm_quantise(&c->d->k.mm, c->src + row * c->src_stride, c->n_in, c->columns, (uint32_t)row, c->n_row);
 }
 
 /* A stride of columns for n_in floats: of lines of 64 bytes, 13 modulo 64, so that columns spread over the sets of the caches. */
@@ -190,12 +191,7 @@ static bool prepare_floats(struct call *c, bool precise)
 
 static bool quantise_columns(struct call *c)
 {
-    uint64_t bytes;
-    if (!checked_mul(c->n_row, mm_column_bytes(c->n_in), &bytes)) {
-        cpu_fail(c->d, INFER_ERROR_NO_MEMORY);
-        return false;
-    }
-    c->columns = cpu_scratch_get(c->d, &c->d->columns, bytes);
+    c->columns = cpu_scratch_get(c->d, &c->d->columns, mm_columns_bytes(c->n_in, c->n_row));
     if (!c->columns)
         return false;
     cpu_run(c->d, c->n_row, (uint64_t)c->n_row * c->n_in * 2, quantise_task, c);
@@ -248,8 +244,7 @@ static void choose_tiles(struct call *c)
         c->chunk = even_parts(c->n_row, FMM_COLS);
         c->tile = clamp_tile(rows / (threads * 8), 16, FMM_ROWS);
     } else {
-        uint64_t fit = CHUNK_BYTES / mm_column_bytes(c->n_in);
-        c->chunk = fit < 32 ? 32 : fit > c->n_row ? c->n_row : (uint32_t)fit;
+        c->chunk = c->n_row;
         c->tile = clamp_tile(rows / (threads * 8), 16, 64);
     }
     c->n_tiles = 0;

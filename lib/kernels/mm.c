@@ -8,15 +8,15 @@
 _Static_assert(sizeof(struct mm_xblock) == 64, "a block of activations is a cache line");
 _Static_assert(sizeof(struct mm_tile) % 64 == 0, "the tail follows the tile");
 
-/* A group of tiles goes over the columns together, so that columns come from the second-level cache once for all; a panel of columns
- * is what the accumulators in scratch suffice for. */
+/* Two tiles are decoded, and stay in the first-level cache while all columns of a panel stream past them from the second level; all tiles of
+ * a group are done before the next inputs, so that the panel's part of these inputs comes from memory once for the group. */
 #define GROUP_TILES (MM_GROUP_ROWS / MM_TILE_ROWS)
-#define PANEL_COLUMNS 192u
-#define STEP_COLUMNS 8u /* stay in the first-level cache while the group's tiles pass */
+#define PAIR_TILES 2u
+#define PANEL_COLUMNS 256u
 
 #define MAX_BLOCK_BYTES 37u /* of 32 inputs: Q8_K has 36.5 */
 struct scratch {
-    struct mm_tile tile[GROUP_TILES];
+    struct mm_tile tile[PAIR_TILES];
     float acc[GROUP_TILES][PANEL_COLUMNS][MM_TILE_ROWS];
     uint8_t tail[MM_TILE_ROWS * MAX_BLOCK_BYTES * MM_TILE_BLOCKS]; /* copies of the last rows, made up to 16 */
 };
@@ -124,6 +124,21 @@ static const uint8_t *panel(const struct mm_args *a, uint32_t row, uint32_t n_ro
     return s->tail;
 }
 
+/* Blocks [b, b + n), a slice, of the columns from col0 on. */
+static const struct mm_xblock *columns_of(const struct mm_args *a, uint32_t b, uint32_t n)
+{
+    return (const struct mm_xblock *)a->x + (size_t)b * a->x_cols + (size_t)a->col0 * n;
+}
+
+void mm_quantise(const struct mm_kernels *k, const float *x, uint32_t n_in, void *columns, uint32_t col, uint32_t n_col)
+{
+    const uint32_t n_block = n_in / 32;
+    for (uint32_t b = 0; b < n_block; b += MM_TILE_BLOCKS) {
+        uint32_t n = n_block - b < MM_TILE_BLOCKS ? n_block - b : MM_TILE_BLOCKS;
+        k->quantise(x + (size_t)b * 32, n * 32, (struct mm_xblock *)columns + (size_t)b * n_col + (size_t)col * n);
+    }
+}
+
 static void one_column(const struct mm_kernels *k, const struct mm_args *a, uint32_t row, uint32_t n_row)
 {
     uint32_t n_block = a->n_in / 32, step = n_row == MM_TILE_ROWS ? n_block : MM_TILE_BLOCKS;
@@ -139,9 +154,9 @@ static void one_column(const struct mm_kernels *k, const struct mm_args *a, uint
     memcpy(a->y + row, acc, n_row * sizeof *acc);
 }
 
-/* Inputs of blocks [b, b + n) of a group of rows, times the columns of the panel from c0 on. */
-static void group_step(const struct mm_kernels *k, const struct mm_args *a, uint32_t row, uint32_t n_row, uint32_t c0,
-                       uint32_t n_col, uint32_t b, uint32_t n)
+/* Inputs of blocks [b, b + n) of up to two tiles of rows, times the columns of the panel from c0 on; acc: of the first tile. */
+static void pair_step(const struct mm_kernels *k, const struct mm_args *a, uint32_t row, uint32_t n_row, uint32_t c0,
+                      uint32_t n_col, uint32_t b, uint32_t n, float *acc)
 {
     struct scratch *s = (struct scratch *)a->scratch;
     uint32_t n_tile = (n_row + MM_TILE_ROWS - 1) / MM_TILE_ROWS;
@@ -155,36 +170,44 @@ static void group_step(const struct mm_kernels *k, const struct mm_args *a, uint
         .tile = s->tile,
         .n_tile = n_tile,
         .n_block = n,
-        .x_stride = mm_column_bytes(a->n_in) / sizeof(struct mm_xblock),
+        .x = columns_of(a, b, n) + (size_t)c0 * n,
+        .x_stride = n,
+        .n_col = n_col,
         .first = b == 0,
+        .acc = acc,
         .acc_stride = PANEL_COLUMNS * MM_TILE_ROWS,
     };
-    for (uint32_t c = 0; c < n_col; c += STEP_COLUMNS) {
-        d.n_col = n_col - c < STEP_COLUMNS ? n_col - c : STEP_COLUMNS;
-        d.x = (const struct mm_xblock *)a->x + (c0 + c) * d.x_stride + b;
-        d.acc = s->acc[0][c];
-        k->dot[class_of[a->type]](&d);
-    }
+    k->dot[class_of[a->type]](&d);
+}
+
+static inline void store_rows(const float acc[MM_TILE_ROWS], float *y, uint32_t n_row)
+{
+    if (n_row < MM_TILE_ROWS)
+        memcpy(y, acc, n_row * sizeof *acc);
+    else
+        memcpy(y, acc, MM_TILE_ROWS * sizeof *acc); /* a constant: no call */
 }
 
 static void many_columns(const struct mm_kernels *k, const struct mm_args *a, uint32_t row, uint32_t n_row)
 {
-    const struct scratch *s = (const struct scratch *)a->scratch;
-    uint32_t n_block = a->n_in / 32;
+    struct scratch *s = (struct scratch *)a->scratch;
+    const uint32_t n_block = a->n_in / 32, pair = PAIR_TILES * MM_TILE_ROWS;
     for (uint32_t c0 = 0; c0 < a->n_col; c0 += PANEL_COLUMNS) {
         uint32_t n_col = a->n_col - c0 < PANEL_COLUMNS ? a->n_col - c0 : PANEL_COLUMNS;
-        for (uint32_t b = 0; b < n_block; b += MM_TILE_BLOCKS)
-            group_step(k, a, row, n_row, c0, n_col, b, n_block - b < MM_TILE_BLOCKS ? n_block - b : MM_TILE_BLOCKS);
+        for (uint32_t b = 0; b < n_block; b += MM_TILE_BLOCKS) {
+            uint32_t n = n_block - b < MM_TILE_BLOCKS ? n_block - b : MM_TILE_BLOCKS;
+            for (uint32_t r = 0; r < n_row; r += pair)
+                pair_step(k, a, row + r, n_row - r < pair ? n_row - r : pair, c0, n_col, b, n, s->acc[r / MM_TILE_ROWS][0]);
+        }
         for (uint32_t c = 0; c < n_col; c++)
             for (uint32_t r = 0; r < n_row; r += MM_TILE_ROWS)
-                memcpy(a->y + (c0 + c) * a->y_stride + row + r, s->acc[r / MM_TILE_ROWS][c],
-                       (n_row - r < MM_TILE_ROWS ? n_row - r : MM_TILE_ROWS) * sizeof(float));
+                store_rows(s->acc[r / MM_TILE_ROWS][c], a->y + (c0 + c) * a->y_stride + row + r, n_row - r);
     }
 }
 
 void mm_rows(const struct mm_kernels *k, const struct mm_args *a)
 {
-    bool one = a->n_col == 1 && k->one[a->type];
+    bool one = a->x_cols == 1 && k->one[a->type];
     uint32_t step = one ? MM_TILE_ROWS : MM_GROUP_ROWS;
     for (uint32_t row = a->row0; row < a->row1; row += step) {
         uint32_t n_row = a->row1 - row < step ? a->row1 - row : step;

@@ -19,7 +19,7 @@
  * that every output of the column is NaN. Non-finite scales in the weights likewise give non-finite outputs, whose exact bits are not
  * specified.
  *
- * TILES. A decoder turns 16 rows x up to 1,024 inputs of any format into one canonical form, struct mm_tile; the dot kernels know only
+ * TILES. A decoder turns 16 rows x up to 512 inputs of any format into one canonical form, struct mm_tile; the dot kernels know only
  * that form. One column and many go through the same arithmetic; `one` only skips the trip through memory.
  *
  * Memory: decoders read exactly the bytes of the rows they are given; weights need no alignment. */
@@ -35,9 +35,10 @@
 
 #define MM_TILE_ROWS 16u
 #define MM_GROUP_ROWS 64u
-#define MM_TILE_BLOCKS 32u /* blocks of 32 inputs in a tile */
+#define MM_TILE_BLOCKS 16u /* blocks of 32 inputs in a tile: two tiles fit half of a first-level cache */
 
-/* One block of 32 quantised activations: a cache line. Columns are contiguous, mm_column_bytes apart. */
+/* One block of 32 quantised activations: a cache line. A matrix of n_col columns lies by slices of MM_TILE_BLOCKS blocks, [slice][column][block]
+ * (the last slice may be shorter): what a tile needs of all columns is then contiguous. */
 struct mm_xblock {
     int8_t q[32];
     float d;       /* dx */
@@ -140,18 +141,14 @@ infer_status mm_kernels_init(struct mm_kernels *k, int32_t level, infer_error *e
 /* Is it a block format that this family multiplies? */
 bool mm_supports(int32_t type);
 
-/* Bytes of one quantised column of n_in inputs (a multiple of 64); n_in is a multiple of 32. The buffer begins at a multiple of 64. */
-static inline size_t mm_column_bytes(uint32_t n_in)
+/* Bytes of n_col quantised columns of n_in inputs, a multiple of 32. The buffer begins at a multiple of 64. */
+static inline uint64_t mm_columns_bytes(uint32_t n_in, uint32_t n_col)
 {
-    size_t blocks = n_in / 32u;
-    return (blocks + (blocks % 16 == 0)) * sizeof(struct mm_xblock); /* odd lines: columns must not share their cache sets */
+    return (uint64_t)(n_in / 32u) * n_col * sizeof(struct mm_xblock);
 }
 
-/* Quantises one column: x [n_in] to the mm_column_bytes(n_in) bytes at out. Columns are independent, so threads may share them. */
-static inline void mm_quantise(const struct mm_kernels *k, const float *x, uint32_t n_in, void *out)
-{
-    k->quantise(x, n_in, (struct mm_xblock *)out);
-}
+/* Quantises column `col` of n_col: x [n_in]. Columns are independent, so threads may share them. */
+void mm_quantise(const struct mm_kernels *k, const float *x, uint32_t n_in, void *columns, uint32_t col, uint32_t n_col);
 
 /* Scratch of one worker, aligned to 64. */
 #define MM_SCRATCH_BYTES (192u * 1024u)
@@ -162,9 +159,9 @@ struct mm_args {
     uint64_t row_bytes; /* between rows; at least the bytes of n_in elements */
     uint32_t n_in;      /* > 0, a multiple of the type's block */
     uint32_t row0, row1; /* rows to compute; row0 a multiple of MM_TILE_ROWS, row1 too or the last row of the matrix + 1 */
-    const void *x;      /* n_col quantised columns, mm_column_bytes(n_in) apart */
-    uint32_t n_col;
-    float *y;           /* of column 0, row 0: row r of column c goes to y[c * y_stride + r] */
+    const void *x;      /* x_cols quantised columns */
+    uint32_t x_cols, col0, n_col; /* of which n_col from col0 on are wanted */
+    float *y;           /* of column col0, row 0: row r of column col0 + c goes to y[c * y_stride + r] */
     size_t y_stride;    /* floats */
     void *scratch;      /* MM_SCRATCH_BYTES of this worker */
 };

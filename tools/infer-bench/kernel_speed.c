@@ -163,7 +163,7 @@ static void run_quantise(struct place *p, const struct work *w)
     static float x[N_IN];
     for (uint32_t i = 0; i < w->columns; i++) {
         x[i] = (float)i - 32;
-        mm_quantise(&p->mm, x, N_IN, column);
+        mm_quantise(&p->mm, x, N_IN, column, 0, 1);
     }
 }
 
@@ -236,7 +236,7 @@ static double bytes_3(const struct place *p, const struct work *w)
 static double bytes_quantise(const struct place *p, const struct work *w)
 {
     (void)p;
-    return (double)w->columns * (N_IN * sizeof(float) + (double)mm_column_bytes(N_IN));
+    return (double)w->columns * (N_IN * sizeof(float) + (double)mm_columns_bytes(N_IN, 1));
 }
 
 static double bytes_table(const struct place *p, const struct work *w)

@@ -189,8 +189,10 @@ INLINE void dot_pair(enum form form, int zero, const struct mm_dot *a, const str
             finish(form, 4, h, acc0, i0, scales_at(form, t, b, 0), xs);
             finish(form, 4, h, acc1, i1, scales_at(form, t + 1, b, 0), xs);
         }
-        for (int k = 0; k < 4; k++)
+        for (int k = 0; k < 4; k++) {
+            _mm_prefetch((const char *)(xs[k] + 4 * a->x_stride), _MM_HINT_T0);
             xs[k]++;
+        }
     }
     for (int k = 0; k < 4; k++) {
         vstoref(y0 + 16 * k, acc0[k]);
