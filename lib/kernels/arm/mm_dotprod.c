@@ -3,4 +3,4 @@
 #include "kernels/arm/mm_v128.h"
 
 #include "kernels/arm/mm_dot.h"
-#include "kernels/x86/mm_simd.h"
+#include "kernels/mm_simd.h"

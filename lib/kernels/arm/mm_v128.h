@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/x86/mm_inline.h"
+#include "kernels/mm_inline.h"
 
 #define V_ROWS 4
 #define MM_OWN_DOTS /* mm_dot.h */

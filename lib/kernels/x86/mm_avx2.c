@@ -3,4 +3,4 @@
 #define MM_DECODERS
 #include "kernels/x86/mm_v256.h"
 
-#include "kernels/x86/mm_simd.h"
+#include "kernels/mm_simd.h"

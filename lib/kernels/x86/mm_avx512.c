@@ -4,4 +4,4 @@
 #define MM_NO_ONE
 #include "kernels/x86/mm_v512.h"
 
-#include "kernels/x86/mm_simd.h"
+#include "kernels/mm_simd.h"

@@ -2,4 +2,4 @@
 #define MM_VNNI 1
 #include "kernels/x86/mm_v256.h"
 
-#include "kernels/x86/mm_simd.h"
+#include "kernels/mm_simd.h"

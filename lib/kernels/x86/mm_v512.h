@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#include "kernels/x86/mm_inline.h"
+#include "kernels/mm_inline.h"
 
 #define V_ROWS 16
 #define V_COLS 8 /* columns in registers */

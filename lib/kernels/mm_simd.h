@@ -566,9 +566,9 @@ INLINE void walk_iq4_xs(const uint8_t *p, uint64_t stride, uint32_t n, struct si
     }
 }
 
-#include "kernels/x86/mm_simd_k.h"
+#include "kernels/mm_simd_k.h"
 #ifdef MM_DECODERS
-#include "kernels/x86/mm_simd_iq.h"
+#include "kernels/mm_simd_iq.h"
 #endif
 
 #define NEAR_ROWS 4u
