@@ -541,9 +541,18 @@ INFER_API infer_status infer_model_get_info(const infer_model *model, infer_mode
 
 /* ---- Sessions ---------------------------------------------------------------------------------------------------- */
 
-/* How a session keeps its keys and values. INT8: 8 bits and, per 32 dimensions of a position's head, a scale: about half of F16's memory, and
- * answers a little further from the model's (docs/accuracy.md). */
-enum { INFER_KV_F16 = 0, INFER_KV_F32 = 1, INFER_KV_BF16 = 2, INFER_KV_INT8 = 3 };
+/* How a session keeps its keys and values. INT8, INT8_64: 8 bits and, per 32 or 64 dimensions of a position's head, a scale: about half of F16's
+ * memory, and answers a little further from the model's (docs/accuracy.md). MIXED_F16, MIXED_F32: INT8, and beside it F16 or F32 for the elements
+ * that lie at most kv_recent back (docs/state.md). */
+enum {
+    INFER_KV_F16 = 0,
+    INFER_KV_F32 = 1,
+    INFER_KV_BF16 = 2,
+    INFER_KV_INT8 = 3,
+    INFER_KV_INT8_64 = 4,
+    INFER_KV_MIXED_F16 = 5,
+    INFER_KV_MIXED_F32 = 6
+};
 
 typedef struct infer_session_options {
     uint32_t size;
@@ -551,6 +560,8 @@ typedef struct infer_session_options {
                            allowed where positions are computed (answers get worse). Memory grows as it fills */
     int32_t kv_type;    /* INFER_KV_* */
     uint32_t reserved;
+    uint32_t kv_recent; /* of the mixed types: elements kept in the exact type; rounded up to a multiple of 64, at most 4,096; 0: 64 */
+    uint32_t reserved2;
 } infer_session_options;
 
 /* Makes an empty session. options may be NULL. Errors: ARGUMENT, UNSUPPORTED, NO_MEMORY. */

@@ -159,7 +159,9 @@ AT(infer_session_options, size, 0);
 AT(infer_session_options, n_ctx, 4);
 AT(infer_session_options, kv_type, 8);
 AT(infer_session_options, reserved, 12);
-SIZE(infer_session_options, 16);
+AT(infer_session_options, kv_recent, 16);
+AT(infer_session_options, reserved2, 20);
+SIZE(infer_session_options, 24);
 
 AT(infer_session_info, size, 0);
 AT(infer_session_info, n_ctx, 4);

@@ -16,7 +16,7 @@
 /* Host arrays of a batch, [ENGINE_BATCH_ROWS] each. */
 struct batch_arrays {
     uint32_t ids[ENGINE_BATCH_ROWS], positions[ENGINE_BATCH_ROWS], out_rows[ENGINE_BATCH_ROWS];
-    uint64_t lo[NET_KV_GROUPS][ENGINE_BATCH_ROWS], hi[ENGINE_BATCH_ROWS];
+    uint64_t lo[NET_LAYER_GROUPS][ENGINE_BATCH_ROWS], hi[ENGINE_BATCH_ROWS], exact_pages[ENGINE_BATCH_ROWS];
     float *out[ENGINE_BATCH_ROWS];
     bool finite[ENGINE_BATCH_ROWS]; /* of out */
     struct batch_embedding embeddings[ENGINE_BATCH_ROWS];
@@ -81,6 +81,7 @@ struct infer_session {
     infer_model *model;
     uint32_t n_ctx;
     int32_t kv_type;
+    uint32_t kv_recent; /* of mixed types, a multiple of 64 */
     struct element *elements;
     uint64_t length, cap; /* elements, computed and pending */
     uint64_t computed;

@@ -28,12 +28,12 @@ static inline void attn_round8_codes(int8_t *codes, uint16_t scale, const float 
     }
 }
 
-static inline void attn_round8(int8_t *codes, uint16_t *scales, const float *x, uint32_t n)
+static inline void attn_round8(int8_t *codes, uint16_t *scales, const float *x, uint32_t n, uint32_t group)
 {
-    for (uint32_t at = 0; at < n; at += ATTN_GROUP) {
-        uint32_t len = n - at < ATTN_GROUP ? n - at : ATTN_GROUP;
-        scales[at / ATTN_GROUP] = attn_round8_scale(x + at, len);
-        attn_round8_codes(codes + at, scales[at / ATTN_GROUP], x + at, len);
+    for (uint32_t at = 0; at < n; at += group, scales++) {
+        uint32_t len = n - at < group ? n - at : group;
+        *scales = attn_round8_scale(x + at, len);
+        attn_round8_codes(codes + at, *scales, x + at, len);
     }
 }
 
