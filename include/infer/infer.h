@@ -720,7 +720,8 @@ INFER_API infer_status infer_session_sample(infer_session *session, infer_sample
 enum {
     INFER_EVENT_PREFILL = 1, /* part of the prompt was computed: done, total */
     INFER_EVENT_TOKEN = 2,   /* a token was chosen: id, text (may be empty: half a character), logprobs */
-    INFER_EVENT_DONE = 3     /* the end: finish_reason, text (what was held back) */
+    INFER_EVENT_DONE = 3,    /* the end: finish_reason, text (what was held back) */
+    INFER_EVENT_SHIFT = 4    /* the context was full and its middle was dropped: done elements, total are left; only with shift_drop */
 };
 enum { INFER_FINISH_STOP = 1, INFER_FINISH_LENGTH = 2, INFER_FINISH_CONTEXT = 3 };
 
@@ -731,7 +732,7 @@ typedef struct infer_event {
     int32_t finish_reason;   /* INFER_FINISH_*: an end-of-turn token, max_tokens, a full context */
     const char *text;        /* never NULL; borrowed until the session is used again; whole characters */
     uint64_t text_len;
-    uint64_t done, total;    /* PREFILL: elements */
+    uint64_t done, total;    /* PREFILL, SHIFT: elements */
     float logprob;
     uint32_t top_count;
     const infer_logprob *top;
@@ -741,11 +742,14 @@ typedef struct infer_generate_options {
     uint32_t size;
     uint32_t flags;          /* INFER_IGNORE_EOS, INFER_SHOW_SPECIAL_TEXT */
     uint64_t max_tokens;     /* 0: until the context is full. The end-of-turn token counts */
+    uint64_t shift_keep;     /* with shift_drop: the first elements, which stay */
+    uint64_t shift_drop;     /* when the context is full, drop so many elements behind those as infer_session_shift does, and go on: what follows is
+                                approximate. 0: never, the answer ends there. keep + drop must be less than n_ctx */
 } infer_generate_options;
 enum { INFER_IGNORE_EOS = 1, INFER_SHOW_SPECIAL_TEXT = 2 };
 
 /* Begins an answer: counts start anew; without new input it goes on where the session stands. options may be NULL.
- * Errors: ARGUMENT, STATE (the session is empty). */
+ * Errors: ARGUMENT, STATE (the session is empty), UNSUPPORTED (shift_drop with learned positions). */
 INFER_API infer_status infer_generate_begin(infer_session *session, const infer_generate_options *options,
                                             infer_error *err);
 /* Does a bounded piece of work, one chunk of the prompt or one token, and tells what happened. A chosen token is appended to the

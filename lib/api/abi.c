@@ -231,7 +231,9 @@ SIZE(infer_event, 64);
 AT(infer_generate_options, size, 0);
 AT(infer_generate_options, flags, 4);
 AT(infer_generate_options, max_tokens, 8);
-SIZE(infer_generate_options, 16);
+AT(infer_generate_options, shift_keep, 16);
+AT(infer_generate_options, shift_drop, 24);
+SIZE(infer_generate_options, 32);
 #endif
 
 typedef int abi_not_empty; /* a translation unit needs a declaration */

