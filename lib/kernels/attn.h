@@ -83,7 +83,7 @@ typedef void (*attn_finish_fn)(float *dst, const float *state, uint32_t head_dim
 
 /* Keys and values of a page widened to f32, k [head_dim][64] and v [64][head_dim]: what was in a->k and a->v. */
 typedef void (*attn_widen_fn)(float *k, float *v, const struct attn_block_args *a);
-/* n floats to int8 and the scales of their groups, `group` (a multiple of 32) floats each. */
+/* n floats to int8 and the scales of their groups, `group` (32 or 64) floats each. */
 typedef void (*attn_round8_fn)(int8_t *codes, uint16_t *scales, const float *x, uint32_t n, uint32_t group);
 
 struct attn_kernels {
