@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/fpenv.h"
+#include "base/shared.h"
 
 /* Elements [src, src + n) of `from` are to become elements [dst, dst + n) of `to`, the last it has. */
 struct transplant {
@@ -109,10 +110,38 @@ static infer_status check_shift(const infer_session *s, uint64_t keep, uint64_t 
     return INFER_OK;
 }
 
+/* The embedding rows of elements [keep, keep + drop) go, so that those left lie without gaps, in the order of their elements. */
+static infer_status drop_rows(infer_session *s, uint64_t keep, uint64_t drop, infer_error *err)
+{
+    const struct alloc *a = &s->model->engine->env->alloc;
+    size_t width = s->model->net->h.n_embd, first = s->n_rows, n = 0;
+    for (uint64_t i = keep; i < keep + drop; i++)
+        if (s->elements[i].id < 0) {
+            first = n ? first : s->elements[i].row;
+            n++;
+        }
+    if (!n)
+        return INFER_OK;
+    float *rows = shared_own(a, s->rows, width * sizeof *rows, s->n_rows);
+    s->rows = rows ? rows : s->rows;
+    uint64_t *keys = rows ? shared_own(a, s->keys, 16, s->n_rows) : NULL;
+    if (!keys)
+        return err_no_memory(err);
+    s->keys = keys;
+    memmove(rows + first * width, rows + (first + n) * width, (s->n_rows - first - n) * width * sizeof *rows);
+    memmove(keys + 2 * first, keys + 2 * (first + n), (s->n_rows - first - n) * 16);
+    s->n_rows -= (uint32_t)n;
+    for (uint64_t i = keep + drop; i < s->length; i++)
+        s->elements[i].row -= s->elements[i].id < 0 ? (uint32_t)n : 0;
+    return INFER_OK;
+}
+
 /* The elements behind the gap close it. */
 static infer_status close_gap(infer_session *s, uint64_t keep, uint64_t drop, infer_error *err)
 {
     infer_status st = session_own_elements(s, err);
+    if (st == INFER_OK)
+        st = drop_rows(s, keep, drop, err);
     if (st != INFER_OK)
         return st;
     memmove(s->elements + keep, s->elements + keep + drop, (size_t)(s->length - keep - drop) * sizeof *s->elements);
