@@ -750,6 +750,26 @@ typedef int32_t (*infer_event_fn)(void *user, const infer_event *event);
 INFER_API infer_status infer_generate(infer_session *session, const infer_generate_options *options,
                                       infer_event_fn callback, void *user, infer_cancel *cancel, infer_error *err);
 
+/* ---- Prefix cache ------------------------------------------------------------------------------------------------ */
+
+/* With infer_engine_options.cache_bytes, what sessions compute is kept for others of the same model, KV type, adapters and salt that begin
+ * with the same elements. Sessions look up and insert by themselves inside infer_step and infer_generate_next; results are the same to the
+ * bit with and without. See docs/state.md. */
+
+/* Why a look-up gave no more than it did. */
+enum {
+    INFER_CACHE_OFF = 0,            /* no cache, or none for this session, or nothing was looked up yet */
+    INFER_CACHE_HIT = 1,            /* all that may be reused was: everything but the last element */
+    INFER_CACHE_ENDS = 2,           /* what is stored ends at `difference`; what follows is new */
+    INFER_CACHE_DIFFERS = 3,        /* what is stored goes on differently from element `difference` on */
+    INFER_CACHE_EVICTED = 4,        /* more was stored once, and evicted */
+    INFER_CACHE_OTHER_ADAPTERS = 5, /* the same tokens are stored under other adapters from element `difference` on */
+    INFER_CACHE_OTHER_SALT = 6,     /* more of it is stored under another salt. For the host's eyes: do not tell tenants of each other */
+    INFER_CACHE_OTHER_KV_TYPE = 7,  /* more of it is stored in another KV type */
+    INFER_CACHE_EMPTY = 8,          /* nothing is stored for this model, KV type and salt */
+    INFER_CACHE_FAILED = 9          /* memory ran out while looking up; the session computes everything */
+};
+
 #ifdef __cplusplus
 }
 #endif
