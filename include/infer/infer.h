@@ -21,7 +21,7 @@
  *
  * THREADS
  *
- * Engines, models, files, tokenizers, templates and cancel flags may be used from any thread at once. A session is used by
+ * Engines, models, files, tokenizers, templates, checkpoints and cancel flags may be used from any thread at once. A session is used by
  * one thread at a time; different sessions may be used in parallel (steps on one engine queue in order). The library keeps no
  * global state and no thread-local storage, prints nothing, installs no signal handler, reads neither environment, locale nor
  * clock. A process may fork() while no thread is inside the library.
@@ -149,6 +149,7 @@ typedef struct infer_tokenizer infer_tokenizer; /* text <-> token ids */
 typedef struct infer_template infer_template;   /* a chat template: messages -> text */
 typedef struct infer_model infer_model;         /* weights, tokenizer, template: immutable */
 typedef struct infer_session infer_session;     /* one sequence and its computed state */
+typedef struct infer_checkpoint infer_checkpoint; /* a session's state at one moment: immutable */
 typedef struct infer_cancel infer_cancel;       /* a flag that stops long calls */
 
 /* ---- Cancel flag ------------------------------------------------------------------------------------------------- */
@@ -597,6 +598,10 @@ typedef struct infer_session_info {
     uint64_t computed;    /* of them computed */
     uint64_t kv_bytes;    /* KV memory that this session holds, shared pages included */
     uint64_t logits_rows; /* rows that infer_session_logits can give now */
+    uint64_t kv_shared_bytes; /* of kv_bytes, what other sessions, checkpoints or the cache hold too */
+    uint64_t kv_mapped_bytes; /* of kv_bytes, what lies in a mapped checkpoint file and not in the engine's KV memory */
+    int32_t approximate;      /* 1: part of the state was grafted or shifted, not computed */
+    uint32_t reserved;
 } infer_session_info;
 INFER_API infer_status infer_session_get_info(const infer_session *session, infer_session_info *out, infer_error *err);
 
@@ -609,7 +614,8 @@ INFER_API infer_status infer_session_tokens(const infer_session *session, uint64
 INFER_API infer_status infer_session_truncate(infer_session *session, uint64_t length, uint64_t *rerun,
                                               infer_error *err);
 
-/* A second session with the same elements, state, logits and sampler, not generating: computed state is shared, not copied, until one side changes it. */
+/* A second session with the same elements, state, logits and sampler, not generating: computed state is shared, not copied, until one side
+ * changes it. Takes microseconds and a few kilobytes, whatever the length. */
 INFER_API infer_status infer_session_fork(infer_session *session, infer_session **out, infer_error *err);
 
 enum {
@@ -749,6 +755,44 @@ typedef int32_t (*infer_event_fn)(void *user, const infer_event *event);
  * infer_generate_next may go on with the same answer. Errors: those of begin and next. */
 INFER_API infer_status infer_generate(infer_session *session, const infer_generate_options *options,
                                       infer_event_fn callback, void *user, infer_cancel *cancel, infer_error *err);
+
+/* ---- Checkpoints ------------------------------------------------------------------------------------------------- */
+
+/* A session's whole state at one moment: elements, computed state, logits, sampling settings, and an answer that is being generated with
+ * its half-decoded text. Nothing is copied: pages are shared until a session changes them. What continues from a checkpoint has the same bits as
+ * what would have continued then. A checkpoint keeps its model; a host's sampling callback is kept as the pointer it was. */
+
+/* Of the session as it stands, pending elements included. The session goes on unchanged. Errors: NO_MEMORY. */
+INFER_API infer_status infer_checkpoint_create(const infer_session *session, infer_checkpoint **out, infer_error *err);
+INFER_API infer_checkpoint *infer_checkpoint_ref(infer_checkpoint *checkpoint);
+INFER_API void infer_checkpoint_release(infer_checkpoint *checkpoint);
+INFER_API infer_model *infer_checkpoint_model(const infer_checkpoint *checkpoint); /* borrowed */
+
+typedef struct infer_checkpoint_info {
+    uint32_t size;
+    uint32_t n_ctx;
+    int32_t kv_type;          /* INFER_KV_* */
+    int32_t approximate;      /* as in infer_session_info */
+    uint64_t length;          /* elements, computed and pending */
+    uint64_t computed;
+    uint64_t kv_bytes;        /* as in infer_session_info, as the next two */
+    uint64_t kv_shared_bytes;
+    uint64_t kv_mapped_bytes;
+    uint64_t logits_rows;
+    int32_t generating;       /* 1: in the middle of an answer */
+    uint32_t reserved;
+} infer_checkpoint_info;
+INFER_API infer_status infer_checkpoint_get_info(const infer_checkpoint *checkpoint, infer_checkpoint_info *out,
+                                                 infer_error *err);
+/* As infer_session_tokens. */
+INFER_API infer_status infer_checkpoint_tokens(const infer_checkpoint *checkpoint, uint64_t first, uint64_t count,
+                                               int32_t *ids, infer_error *err);
+
+/* Replaces everything that the session holds by the checkpoint's state, its context length and KV type included; the handle stays. A
+ * failed call leaves the session as it was. Errors: ARGUMENT (a checkpoint of another model), NO_MEMORY. */
+INFER_API infer_status infer_session_restore(infer_session *session, const infer_checkpoint *checkpoint, infer_error *err);
+/* A new session with the checkpoint's state. Errors: NO_MEMORY. */
+INFER_API infer_status infer_checkpoint_session(const infer_checkpoint *checkpoint, infer_session **out, infer_error *err);
 
 /* ---- Prefix cache ------------------------------------------------------------------------------------------------ */
 

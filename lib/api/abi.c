@@ -167,7 +167,11 @@ AT(infer_session_info, length, 8);
 AT(infer_session_info, computed, 16);
 AT(infer_session_info, kv_bytes, 24);
 AT(infer_session_info, logits_rows, 32);
-SIZE(infer_session_info, 40);
+AT(infer_session_info, kv_shared_bytes, 40);
+AT(infer_session_info, kv_mapped_bytes, 48);
+AT(infer_session_info, approximate, 56);
+AT(infer_session_info, reserved, 60);
+SIZE(infer_session_info, 64);
 
 AT(infer_step_item, size, 0);
 AT(infer_step_item, status, 4);
@@ -230,6 +234,20 @@ AT(infer_generate_options, size, 0);
 AT(infer_generate_options, flags, 4);
 AT(infer_generate_options, max_tokens, 8);
 SIZE(infer_generate_options, 16);
+
+AT(infer_checkpoint_info, size, 0);
+AT(infer_checkpoint_info, n_ctx, 4);
+AT(infer_checkpoint_info, kv_type, 8);
+AT(infer_checkpoint_info, approximate, 12);
+AT(infer_checkpoint_info, length, 16);
+AT(infer_checkpoint_info, computed, 24);
+AT(infer_checkpoint_info, kv_bytes, 32);
+AT(infer_checkpoint_info, kv_shared_bytes, 40);
+AT(infer_checkpoint_info, kv_mapped_bytes, 48);
+AT(infer_checkpoint_info, logits_rows, 56);
+AT(infer_checkpoint_info, generating, 64);
+AT(infer_checkpoint_info, reserved, 68);
+SIZE(infer_checkpoint_info, 72);
 #endif
 
 typedef int abi_not_empty; /* a translation unit needs a declaration */

@@ -109,8 +109,10 @@ static infer_status session_info(const infer_session *s, infer_session_info *out
         st = API_CHECK_OUT(out, infer_session_info, err);
     if (st != INFER_OK)
         return st;
-    infer_session_info i = {.n_ctx = s->n_ctx, .length = s->length, .computed = s->computed,
-                            .kv_bytes = session_kv_bytes(s), .logits_rows = s->n_logits_rows};
+    struct session_kv_use use = session_kv_use(s);
+    infer_session_info i = {.n_ctx = s->n_ctx, .length = s->length, .computed = s->computed, .kv_bytes = use.bytes,
+                            .logits_rows = s->n_logits_rows, .kv_shared_bytes = use.shared, .kv_mapped_bytes = use.mapped,
+                            .approximate = session_is_approximate(s)};
     API_PUT_OUT(out, &i);
     return INFER_OK;
 }

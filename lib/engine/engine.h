@@ -64,6 +64,7 @@ void model_release(infer_model *m);
 struct element {
     int32_t id;
     uint32_t position; /* for rope or learned positions */
+    uint64_t adapters; /* identity of the adapter set in force when it was appended; 0: none */
     uint32_t row;      /* of an embedding row: its place in session->rows and keys */
 };
 
@@ -76,29 +77,40 @@ struct generation {
     infer_detokenizer detok;
 };
 
+/* Everything but ref, model, in_step and scratch is the session's state: what a checkpoint holds and a restore replaces (checkpoint.c). */
 struct infer_session {
     struct ref ref;
     infer_model *model;
     uint32_t n_ctx;
     int32_t kv_type;
+    uint64_t adapters;         /* of what is appended from now on; 0: none */
+    /* Shared with forks and checkpoints (base/shared.h): read freely below the lengths, written only in session_append and its kin. */
     struct element *elements;
-    uint64_t length, cap; /* elements, computed and pending */
+    uint64_t length;           /* elements, computed and pending */
     uint64_t computed;
-    float *rows;          /* [n_rows][n_embd] embedding rows */
-    uint64_t *keys;       /* [n_rows][2] */
-    uint32_t n_rows, rows_cap;
+    float *rows;               /* [n_rows][n_embd] embedding rows */
+    uint64_t *keys;            /* [n_rows][2] */
+    uint32_t n_rows;
+    /* KV of elements from this one on does not come from computing them: grafted or shifted. UINT64_MAX: none. */
+    uint64_t approximate_from;
     struct kv_seq kv[NET_KV_GROUPS];
-    /* logits of the last step */
-    float *logits;        /* [n_logits_rows][n_logits] */
-    uint64_t *logits_pos; /* [n_logits_rows] element index */
-    uint64_t n_logits_rows, logits_cap;
+    /* logits of the last step; shared like elements */
+    float *logits;             /* [n_logits_rows][n_logits] */
+    uint64_t *logits_pos;      /* [n_logits_rows] element index */
+    uint64_t n_logits_rows;
     struct sampler sampler;
-    int32_t *history;     /* ids for the sampler and its callback; scratch */
-    uint64_t history_cap;
-    bool in_step;         /* while infer_step looks for a session given twice */
     struct generation gen;
-    struct buf text;      /* of the last event */
+    /* scratch */
+    int32_t *history;          /* ids for the sampler and its callback */
+    uint64_t history_cap;
+    struct buf text;           /* of the last event */
+    bool in_step;              /* while infer_step looks for a session given twice */
 };
+
+static inline bool session_is_approximate(const infer_session *s)
+{
+    return s->approximate_from != UINT64_MAX;
+}
 
 infer_status session_create(infer_model *model, const infer_session_options *options, infer_session **out,
                             infer_error *err);
@@ -111,8 +123,24 @@ infer_status session_truncate(infer_session *s, uint64_t length, uint64_t *rerun
 void session_rewind(infer_session *s, uint64_t length);
 /* When everything is computed but the last element's logits are gone (rolled back) or were not asked for: makes it pending again. */
 void session_want_last_logits(infer_session *s);
+/* Says that the KV of elements from `from` on is not what computing them would give; holds until they are truncated away. */
+void session_mark_approximate(infer_session *s, uint64_t from);
+/* The elements for the session alone, to change them in place (positions, after a shift). */
+infer_status session_own_elements(infer_session *s, infer_error *err);
 infer_status session_fork(infer_session *s, infer_session **out, infer_error *err);
-uint64_t session_kv_bytes(const infer_session *s);
+/* A fork with the state of generation too. s is only read: several threads may copy one session that none of them changes. */
+infer_status session_copy(const infer_session *s, infer_session **out, infer_error *err);
+/* The two exchange their states; both are of one model. */
+void session_swap(infer_session *a, infer_session *b);
+
+struct session_kv_use {
+    uint64_t bytes;  /* of all pages that the session refers to */
+    uint64_t shared; /* of these, of pages with other references too */
+    uint64_t mapped; /* of these, of pages in a mapped file */
+};
+struct session_kv_use session_kv_use(const infer_session *s);
+/* Room for the logits of `count` more rows behind those there are. */
+infer_status session_reserve_logits(infer_session *s, uint64_t count, infer_error *err);
 infer_status session_sample(infer_session *s, infer_sample_result *out, infer_error *err);
 /* Ids that the model understands: fewer than its logits when the matrix is padded. */
 uint32_t session_vocab(const infer_session *s);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/shared.h"
 
 #define MAX_CTX ((uint32_t)1 << 24) /* positions are exact in f32 */
 
@@ -44,6 +45,7 @@ infer_status session_create(infer_model *model, const infer_session_options *opt
     buf_init(&s->text, session_alloc(s), 0);
     s->n_ctx = options->n_ctx ? options->n_ctx : net->h.n_ctx_train < MAX_CTX ? net->h.n_ctx_train : MAX_CTX;
     s->kv_type = options->kv_type;
+    s->approximate_from = UINT64_MAX;
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
         kv_seq_init(&s->kv[g], net_kv_page_bytes(net, s->kv_type, g), g == 0 ? 0 : net->h.window);
     st = sampler_init(&s->sampler, session_alloc(s), net->h.n_logits, net->h.n_vocab, err);
@@ -64,47 +66,59 @@ void session_release(infer_session *s)
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
         kv_seq_free(&s->kv[g], model->engine->kv, model->engine->env);
     sampler_free(&s->sampler);
-    mem_free(a, s->elements);
-    mem_free(a, s->rows);
-    mem_free(a, s->keys);
-    mem_free(a, s->logits);
-    mem_free(a, s->logits_pos);
+    shared_unref(a, s->elements);
+    shared_unref(a, s->rows);
+    shared_unref(a, s->keys);
+    shared_unref(a, s->logits);
+    shared_unref(a, s->logits_pos);
     mem_free(a, s->history);
     buf_free(&s->text);
     mem_free(a, s);
     model_release(model);
 }
 
-/* Room for `count` more elements. */
-static infer_status reserve_elements(infer_session *s, uint64_t count, infer_error *err)
+/* Capacity for `need` (at most MAX_CTX) items when an array has to be allocated: a power of two. */
+static uint64_t roomy(uint64_t need)
+{
+    uint64_t cap = 256;
+    while (cap < need)
+        cap *= 2;
+    return cap;
+}
+
+static infer_status check_room(const infer_session *s, uint64_t count, infer_error *err)
 {
     if (count > s->n_ctx - s->length)
         return err_set(err, INFER_ERROR_CONTEXT_FULL, "%llu elements do not fit: the context holds %u and %llu are used",
                        (unsigned long long)count, s->n_ctx, (unsigned long long)s->length);
-    uint64_t need = s->length + count;
-    if (need <= s->cap)
-        return INFER_OK;
-    uint64_t cap = s->cap * 2 > need ? s->cap * 2 : need;
-    cap = cap < 256 ? 256 : cap;
-    struct element *p = mem_grow(session_alloc(s), s->elements, (size_t)cap * sizeof *p);
+    return INFER_OK;
+}
+
+/* Elements [length, length + count) may be written then. */
+static infer_status reserve_elements(infer_session *s, uint64_t count, infer_error *err)
+{
+    struct element *p = shared_reserve(session_alloc(s), s->elements, sizeof *p, s->length, count, roomy(s->length + count));
     if (!p)
         return err_no_memory(err);
     s->elements = p;
-    s->cap = cap;
     return INFER_OK;
 }
 
 infer_status session_append(infer_session *s, const int32_t *ids, uint64_t count, infer_error *err)
 {
-    infer_status st = reserve_elements(s, count, err); /* first: a count beyond all reason is refused before ids are read */
+    infer_status st = check_room(s, count, err); /* first: a count beyond all reason is refused before ids are read */
     if (st != INFER_OK)
         return st;
     for (uint64_t i = 0; i < count; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= session_vocab(s))
             return err_set(err, INFER_ERROR_TOKEN, "token %llu of the call has id %d; the model has ids 0 to %u",
                            (unsigned long long)i, (int)ids[i], session_vocab(s) - 1);
+    if (count)
+        st = reserve_elements(s, count, err);
+    if (st != INFER_OK)
+        return st;
     for (uint64_t i = 0; i < count; i++)
-        s->elements[s->length + i] = (struct element){ids[i], (uint32_t)(s->length + i), 0};
+        s->elements[s->length + i] = (struct element){ids[i], (uint32_t)(s->length + i), s->adapters, 0};
     s->length += count;
     return INFER_OK;
 }
@@ -120,23 +134,19 @@ static bool all_finite(const float *x, uint64_t n)
     return true;
 }
 
-/* Room for `count` more embedding rows. */
+/* Embedding rows and keys [n_rows, n_rows + count) may be written then. */
 static infer_status reserve_rows(infer_session *s, uint64_t count, infer_error *err)
 {
-    uint64_t need = s->n_rows + count, bytes, width = s->model->net->h.n_embd;
-    if (need <= s->rows_cap)
-        return INFER_OK;
-    if (!checked_mul(need, width * 4, &bytes) || bytes > SIZE_MAX || need > UINT32_MAX)
-        return err_no_memory(err);
-    float *rows = mem_grow(session_alloc(s), s->rows, (size_t)bytes);
+    const struct alloc *a = session_alloc(s);
+    size_t width = s->model->net->h.n_embd;
+    float *rows = shared_reserve(a, s->rows, width * sizeof *rows, s->n_rows, count, 0);
     if (!rows)
         return err_no_memory(err);
     s->rows = rows;
-    uint64_t *keys = mem_grow(session_alloc(s), s->keys, (size_t)need * 16);
+    uint64_t *keys = shared_reserve(a, s->keys, 16, s->n_rows, count, 0);
     if (!keys)
         return err_no_memory(err);
     s->keys = keys;
-    s->rows_cap = (uint32_t)need;
     return INFER_OK;
 }
 
@@ -144,19 +154,21 @@ infer_status session_append_rows(infer_session *s, const float *rows, const uint
                                  infer_error *err)
 {
     uint64_t width = s->model->net->h.n_embd;
-    infer_status st = reserve_elements(s, count, err);
-    if (st != INFER_OK)
+    infer_status st = check_room(s, count, err);
+    if (st != INFER_OK || !count)
         return st;
     if (!all_finite(rows, count * width)) /* count is at most MAX_CTX now */
         return err_at(err, INFER_ERROR_VALUE, "rows", 4, ERR_NO_OFFSET, "an embedding value is not finite");
     st = reserve_rows(s, count, err);
-    if (st != INFER_OK || !count)
+    if (st == INFER_OK)
+        st = reserve_elements(s, count, err);
+    if (st != INFER_OK)
         return st;
     memcpy(s->rows + s->n_rows * width, rows, (size_t)(count * width) * 4);
     memcpy(s->keys + (size_t)s->n_rows * 2, keys, (size_t)count * 16);
     for (uint64_t i = 0; i < count; i++)
         s->elements[s->length + i] =
-            (struct element){-1, (uint32_t)(s->length + i), s->n_rows + (uint32_t)i};
+            (struct element){-1, (uint32_t)(s->length + i), s->adapters, s->n_rows + (uint32_t)i};
     s->n_rows += (uint32_t)count;
     s->length += count;
     return INFER_OK;
@@ -182,6 +194,8 @@ void session_rewind(infer_session *s, uint64_t length)
     if (length >= s->computed)
         return;
     s->computed = resume_point(s, length);
+    if (s->computed <= s->approximate_from)
+        s->approximate_from = UINT64_MAX;
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
         kv_seq_truncate(&s->kv[g], s->model->engine->kv, s->computed);
 }
@@ -212,56 +226,67 @@ infer_status session_truncate(infer_session *s, uint64_t length, uint64_t *rerun
     return INFER_OK;
 }
 
-static infer_status copy_memory(const struct alloc *a, void **dst, const void *src, size_t bytes)
+void session_mark_approximate(infer_session *s, uint64_t from)
 {
-    if (!src || !bytes)
+    if (from < s->approximate_from)
+        s->approximate_from = from;
+}
+
+infer_status session_own_elements(infer_session *s, infer_error *err)
+{
+    if (!s->length)
         return INFER_OK;
-    *dst = mem_alloc(a, bytes);
-    if (!*dst)
-        return INFER_ERROR_NO_MEMORY;
-    memcpy(*dst, src, bytes);
+    struct element *p = shared_own(session_alloc(s), s->elements, sizeof *p, s->length);
+    if (!p)
+        return err_no_memory(err);
+    s->elements = p;
     return INFER_OK;
 }
 
-static infer_status fork_into(infer_session *f, const infer_session *s, infer_error *err)
+infer_status session_reserve_logits(infer_session *s, uint64_t count, infer_error *err)
 {
     const struct alloc *a = session_alloc(s);
-    size_t n_logits = s->model->net->h.n_logits, n_embd = s->model->net->h.n_embd;
-    void *elements = NULL, *rows = NULL, *keys = NULL, *logits = NULL, *pos = NULL;
-    infer_status st = copy_memory(a, &elements, s->elements, (size_t)s->length * sizeof *s->elements);
-    if (st == INFER_OK)
-        st = copy_memory(a, &rows, s->rows, s->n_rows * n_embd * sizeof(float));
-    if (st == INFER_OK)
-        st = copy_memory(a, &keys, s->keys, (size_t)s->n_rows * 16);
-    if (st == INFER_OK)
-        st = copy_memory(a, &logits, s->logits, (size_t)s->n_logits_rows * n_logits * sizeof(float));
-    if (st == INFER_OK)
-        st = copy_memory(a, &pos, s->logits_pos, (size_t)s->n_logits_rows * sizeof(uint64_t));
-    f->elements = elements;
-    f->rows = rows;
-    f->keys = keys;
-    f->logits = logits;
-    f->logits_pos = pos;
-    if (st != INFER_OK)
+    uint64_t n = s->n_logits_rows;
+    if (!count)
+        return INFER_OK;
+    float *logits = shared_reserve(a, s->logits, s->model->net->h.n_logits * sizeof *logits, n, count, 2 * n);
+    if (!logits)
         return err_no_memory(err);
-    f->length = f->cap = s->length;
-    f->computed = s->computed;
-    f->n_rows = f->rows_cap = s->n_rows;
-    f->n_logits_rows = f->logits_cap = s->n_logits_rows;
-    for (uint32_t g = 0; g < NET_KV_GROUPS && st == INFER_OK; g++)
-        st = kv_seq_share(&f->kv[g], &s->kv[g], s->model->engine->kv, s->model->engine->env, err);
-    if (st != INFER_OK)
-        return st;
-    struct sampler copy;
-    st = sampler_copy(&copy, &s->sampler, err);
-    if (st == INFER_OK) {
-        sampler_free(&f->sampler);
-        f->sampler = copy;
-    }
-    return st;
+    s->logits = logits;
+    uint64_t *pos = shared_reserve(a, s->logits_pos, sizeof *pos, n, count, 2 * n);
+    if (!pos)
+        return err_no_memory(err);
+    s->logits_pos = pos;
+    return INFER_OK;
 }
 
-infer_status session_fork(infer_session *s, infer_session **out, infer_error *err)
+/* f, new, comes to share everything that s has, but for the state of generation. */
+static infer_status fork_into(infer_session *f, const infer_session *s, infer_error *err)
+{
+    infer_status st = INFER_OK;
+    for (uint32_t g = 0; g < NET_KV_GROUPS && st == INFER_OK; g++)
+        st = kv_seq_share(&f->kv[g], &s->kv[g], s->model->engine->kv, s->model->engine->env, err);
+    if (st == INFER_OK)
+        st = sampler_set(&f->sampler, &s->sampler.set, err);
+    if (st != INFER_OK)
+        return st;
+    f->adapters = s->adapters;
+    f->elements = shared_ref(s->elements);
+    f->length = s->length;
+    f->computed = s->computed;
+    f->approximate_from = s->approximate_from;
+    f->rows = shared_ref(s->rows);
+    f->keys = shared_ref(s->keys);
+    f->n_rows = s->n_rows;
+    if (s->n_logits_rows) {
+        f->logits = shared_ref(s->logits);
+        f->logits_pos = shared_ref(s->logits_pos);
+        f->n_logits_rows = s->n_logits_rows;
+    }
+    return INFER_OK;
+}
+
+static infer_status fork_session(const infer_session *s, infer_session **out, infer_error *err)
 {
     infer_session *f = NULL;
     infer_session_options o = {.size = (uint32_t)sizeof o, .n_ctx = s->n_ctx, .kv_type = s->kv_type};
@@ -277,12 +302,42 @@ infer_status session_fork(infer_session *s, infer_session **out, infer_error *er
     return INFER_OK;
 }
 
-uint64_t session_kv_bytes(const infer_session *s)
+infer_status session_fork(infer_session *s, infer_session **out, infer_error *err)
 {
-    uint64_t n = 0;
-    for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
-        n += kv_seq_bytes(&s->kv[g]);
-    return n;
+    return fork_session(s, out, err);
+}
+
+infer_status session_copy(const infer_session *s, infer_session **out, infer_error *err)
+{
+    infer_status st = fork_session(s, out, err);
+    if (st == INFER_OK)
+        (*out)->gen = s->gen;
+    return st;
+}
+
+void session_swap(infer_session *a, infer_session *b)
+{
+    infer_session t = *a;
+    struct ref ra = a->ref, rb = b->ref;
+    bool in_a = a->in_step, in_b = b->in_step;
+    *a = *b;
+    *b = t;
+    a->ref = ra;
+    b->ref = rb;
+    a->in_step = in_a;
+    b->in_step = in_b;
+}
+
+struct session_kv_use session_kv_use(const infer_session *s)
+{
+    struct session_kv_use u = {0};
+    for (uint32_t g = 0; g < NET_KV_GROUPS; g++) {
+        struct kv_counts c = kv_seq_count(&s->kv[g], s->model->engine->kv);
+        u.bytes += c.pages * s->kv[g].page_bytes;
+        u.shared += c.shared * s->kv[g].page_bytes;
+        u.mapped += c.foreign * s->kv[g].page_bytes;
+    }
+    return u;
 }
 
 infer_status session_sample(infer_session *s, infer_sample_result *out, infer_error *err)
@@ -291,7 +346,7 @@ infer_status session_sample(infer_session *s, infer_sample_result *out, infer_er
         return err_set(err, INFER_ERROR_STATE, "the session has no logits: step it first");
     uint64_t last = s->n_logits_rows - 1, n = s->logits_pos[last] + 1;
     if (n > s->history_cap) {
-        uint64_t cap = n < s->cap ? s->cap : n;
+        uint64_t cap = roomy(n);
         int32_t *p = mem_alloc(session_alloc(s), (size_t)cap * sizeof *p);
         if (!p)
             return err_no_memory(err);

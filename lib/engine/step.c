@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/fpenv.h"
 
 /* One item's part of the batch that is being put together. */
@@ -31,28 +30,6 @@ static bool wants_logits(const infer_step_item *it, uint64_t element)
     case INFER_LOGITS_MASK: return it->mask[element - (it->session->computed - it->done)] != 0;
     default: return element + 1 == it->session->length;
     }
-}
-
-/* Memory for the logits of `count` more rows. */
-static infer_status reserve_logits(infer_session *s, uint64_t count, infer_error *err)
-{
-    const struct alloc *a = &s->model->engine->env->alloc;
-    uint64_t need = s->n_logits_rows + count, width = s->model->net->h.n_logits, bytes;
-    if (need <= s->logits_cap)
-        return INFER_OK;
-    need = need < s->logits_cap * 2 ? s->logits_cap * 2 : need;
-    if (!checked_mul(need, width * 4, &bytes) || bytes > SIZE_MAX)
-        return err_no_memory(err);
-    float *logits = mem_grow(a, s->logits, (size_t)bytes);
-    if (!logits)
-        return err_no_memory(err);
-    s->logits = logits;
-    uint64_t *pos = mem_grow(a, s->logits_pos, (size_t)need * sizeof *pos);
-    if (!pos)
-        return err_no_memory(err);
-    s->logits_pos = pos;
-    s->logits_cap = need;
-    return INFER_OK;
 }
 
 /* Adds one element to the batch as row r. */
@@ -82,7 +59,7 @@ static infer_status add_item(struct batch *b, struct batch_arrays *ba, const inf
     *part = (struct part){s, s->computed, n, 0, b->n_out};
     for (uint64_t i = 0; i < n; i++)
         part->n_wanted += wants_logits(it, s->computed + i);
-    infer_status st = reserve_logits(s, part->n_wanted, err);
+    infer_status st = session_reserve_logits(s, part->n_wanted, err);
     for (uint32_t g = 0; g < NET_KV_GROUPS && st == INFER_OK; g++)
         st = kv_seq_reserve(&s->kv[g], engine->kv, engine->env, engine->dev, s->computed, s->computed + n, err);
     if (st != INFER_OK)

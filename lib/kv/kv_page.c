@@ -10,11 +10,14 @@
 #define SLAB_MAX_PAGES 64u
 
 struct kv_slab {
-    struct kv_slab *prev, *next; /* all slabs of the pool */
+    struct kv_slab *prev, *next; /* all slabs of the pool but the foreign ones; next also links dead ones */
     struct dev_buffer *buf;
     uint64_t page_bytes, bytes;
-    struct kv_page *free;
-    uint32_t n_pages, n_free;
+    struct kv_page *free;        /* of a foreign slab always empty: its pages are never used twice */
+    uint64_t n_pages, n_free;
+    bool foreign;
+    void (*release)(void *user);
+    void *user;
     struct kv_page pages[];
 };
 
@@ -24,6 +27,8 @@ struct kv_pool {
     struct os_mutex lock;
     struct kv_slab *slabs;
     uint64_t budget, used; /* bytes of slabs */
+    kv_reclaim_fn reclaim; /* set before the pool has a second user */
+    void *reclaim_user;
 };
 
 infer_status kv_pool_create(const struct env *env, struct device *dev, uint64_t budget, struct kv_pool **out,
@@ -43,8 +48,17 @@ infer_status kv_pool_create(const struct env *env, struct device *dev, uint64_t 
     return INFER_OK;
 }
 
-static void slab_free(struct kv_pool *pool, struct kv_slab *s)
+void kv_pool_set_reclaim(struct kv_pool *pool, kv_reclaim_fn reclaim, void *user)
 {
+    pool->reclaim = reclaim;
+    pool->reclaim_user = user;
+}
+
+/* Takes a slab without pages in use out of the pool; under the lock. */
+static void slab_unlink(struct kv_pool *pool, struct kv_slab *s)
+{
+    if (s->foreign)
+        return;
     if (s->prev)
         s->prev->next = s->next;
     else
@@ -52,16 +66,26 @@ static void slab_free(struct kv_pool *pool, struct kv_slab *s)
     if (s->next)
         s->next->prev = s->prev;
     pool->used -= s->bytes;
-    pool->dev->ops->free(pool->dev, s->buf);
-    mem_free(&pool->env->alloc, s);
+}
+
+/* Frees slabs that were unlinked, a list by next. Without the lock: giving memory back takes long, and release is not ours. */
+static void slabs_free(struct kv_pool *pool, struct kv_slab *s)
+{
+    while (s) {
+        struct kv_slab *next = s->next;
+        pool->dev->ops->free(pool->dev, s->buf);
+        if (s->release)
+            s->release(s->user);
+        mem_free(&pool->env->alloc, s);
+        s = next;
+    }
 }
 
 void kv_pool_destroy(struct kv_pool *pool)
 {
     if (!pool)
         return;
-    while (pool->slabs)
-        slab_free(pool, pool->slabs);
+    slabs_free(pool, pool->slabs);
     os_mutex_destroy(&pool->lock);
     mem_free(&pool->env->alloc, pool);
 }
@@ -74,6 +98,7 @@ uint64_t kv_pool_bytes(struct kv_pool *pool)
     return used;
 }
 
+/* Under the lock. */
 static infer_status slab_new(struct kv_pool *pool, uint64_t page_bytes, struct kv_slab **out, infer_error *err)
 {
     uint64_t want = pool->used / SLAB_SHARE, left = pool->budget ? pool->budget - pool->used : UINT64_MAX;
@@ -95,9 +120,9 @@ static infer_status slab_new(struct kv_pool *pool, uint64_t page_bytes, struct k
         return st;
     }
     s->page_bytes = page_bytes;
-    s->n_pages = s->n_free = (uint32_t)n;
+    s->n_pages = s->n_free = n;
     for (uint64_t i = n; i-- > 0;) {
-        s->pages[i] = (struct kv_page){{s->buf, i * page_bytes}, s, s->free, 0};
+        s->pages[i] = (struct kv_page){{s->buf, i * page_bytes}, s, s->free, 0, 0};
         s->free = &s->pages[i];
     }
     pool->used += s->bytes;
@@ -109,7 +134,7 @@ static infer_status slab_new(struct kv_pool *pool, uint64_t page_bytes, struct k
     return INFER_OK;
 }
 
-infer_status kv_page_new(struct kv_pool *pool, uint64_t bytes, struct kv_page **out, infer_error *err)
+static infer_status take_page(struct kv_pool *pool, uint64_t bytes, struct kv_page **out, infer_error *err)
 {
     infer_status st = INFER_OK;
     os_mutex_lock(&pool->lock);
@@ -129,32 +154,124 @@ infer_status kv_page_new(struct kv_pool *pool, uint64_t bytes, struct kv_page **
     return st;
 }
 
-void kv_page_ref(struct kv_pool *pool, struct kv_page *page)
+infer_status kv_page_new(struct kv_pool *pool, uint64_t bytes, struct kv_page **out, infer_error *err)
+{
+    for (;;) {
+        infer_status st = take_page(pool, bytes, out, err);
+        if (st == INFER_OK || !pool->reclaim || !pool->reclaim(pool->reclaim_user))
+            return st;
+    }
+}
+
+infer_status kv_pages_import(struct kv_pool *pool, const struct kv_foreign *foreign, uint64_t page_bytes, const uint64_t *offsets,
+                             uint64_t n, struct kv_page **out, infer_error *err)
+{
+    struct kv_slab *s = NULL;
+    if (n <= (SIZE_MAX - sizeof *s) / sizeof s->pages[0])
+        s = mem_zalloc(&pool->env->alloc, sizeof *s + (size_t)n * sizeof s->pages[0]);
+    if (!s)
+        return err_no_memory(err);
+    infer_status st = pool->dev->ops->import(pool->dev, foreign->memory, foreign->bytes, &s->buf, err);
+    if (st != INFER_OK) {
+        mem_free(&pool->env->alloc, s);
+        return st;
+    }
+    s->foreign = true;
+    s->release = foreign->release;
+    s->user = foreign->user;
+    s->page_bytes = page_bytes;
+    s->n_pages = n;
+    for (uint64_t i = 0; i < n; i++) {
+        s->pages[i] = (struct kv_page){{s->buf, offsets[i]}, s, NULL, 1, 0};
+        out[i] = &s->pages[i];
+    }
+    return INFER_OK;
+}
+
+void kv_pages_ref(struct kv_pool *pool, struct kv_page *const *pages, uint64_t n)
 {
     os_mutex_lock(&pool->lock);
-    page->refs++;
+    for (uint64_t i = 0; i < n; i++)
+        if (pages[i])
+            pages[i]->refs++;
     os_mutex_unlock(&pool->lock);
+}
+
+/* Under the lock; a slab that nothing uses any more goes to the list of dead ones. */
+static void drop_page(struct kv_pool *pool, struct kv_page *page, struct kv_slab **dead)
+{
+    struct kv_slab *s = page->slab;
+    if (--page->refs)
+        return;
+    if (!s->foreign) {
+        page->next_free = s->free;
+        s->free = page;
+    }
+    if (++s->n_free == s->n_pages) {
+        slab_unlink(pool, s);
+        s->next = *dead;
+        *dead = s;
+    }
+}
+
+void kv_pages_unref(struct kv_pool *pool, struct kv_page *const *pages, uint64_t n)
+{
+    struct kv_slab *dead = NULL;
+    os_mutex_lock(&pool->lock);
+    for (uint64_t i = 0; i < n; i++)
+        if (pages[i])
+            drop_page(pool, pages[i], &dead);
+    os_mutex_unlock(&pool->lock);
+    slabs_free(pool, dead);
+}
+
+void kv_page_ref(struct kv_pool *pool, struct kv_page *page)
+{
+    kv_pages_ref(pool, &page, 1);
 }
 
 void kv_page_unref(struct kv_pool *pool, struct kv_page *page)
 {
-    if (!page)
-        return;
-    os_mutex_lock(&pool->lock);
-    if (--page->refs == 0) {
-        struct kv_slab *s = page->slab;
-        page->next_free = s->free;
-        s->free = page;
-        if (++s->n_free == s->n_pages)
-            slab_free(pool, s);
-    }
-    os_mutex_unlock(&pool->lock);
+    if (page)
+        kv_pages_unref(pool, &page, 1);
 }
 
-int kv_page_shared(struct kv_pool *pool, const struct kv_page *page)
+uint32_t kv_page_refs(struct kv_pool *pool, const struct kv_page *page)
 {
     os_mutex_lock(&pool->lock);
-    int shared = page->refs > 1;
+    uint32_t refs = page->refs;
+    os_mutex_unlock(&pool->lock);
+    return refs;
+}
+
+bool kv_pages_any_idle(struct kv_pool *pool, struct kv_page *const *pages, uint64_t n)
+{
+    bool idle = false;
+    os_mutex_lock(&pool->lock);
+    while (n-- > 0 && !idle) /* the last page of a sequence is the likeliest */
+        idle = pages[n] && pages[n]->refs == pages[n]->cached;
+    os_mutex_unlock(&pool->lock);
+    return idle;
+}
+
+bool kv_page_shared(struct kv_pool *pool, const struct kv_page *page)
+{
+    os_mutex_lock(&pool->lock);
+    bool shared = page->refs > 1 || page->slab->foreign;
     os_mutex_unlock(&pool->lock);
     return shared;
+}
+
+struct kv_counts kv_pages_count(struct kv_pool *pool, struct kv_page *const *pages, uint64_t n)
+{
+    struct kv_counts c = {0};
+    os_mutex_lock(&pool->lock);
+    for (uint64_t i = 0; i < n; i++)
+        if (pages[i]) {
+            c.pages++;
+            c.shared += pages[i]->refs > 1;
+            c.foreign += pages[i]->slab->foreign;
+        }
+    os_mutex_unlock(&pool->lock);
+    return c;
 }

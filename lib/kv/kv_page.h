@@ -2,9 +2,12 @@
  * the device, its header (reference count) in host memory apart from them, so that looking at counts touches no data.
  *
  * Pages come from slabs, one device buffer each, under the byte budget of the pool. A page with one reference may be written by its
- * owner; a shared one is copied first. Thread-safe. */
+ * owner; a shared one is copied first. Pages of foreign memory (a mapped file) are read-only: they count as shared whatever their
+ * references are, and not against the budget. Thread-safe. */
 #ifndef KV_KV_PAGE_H
 #define KV_KV_PAGE_H
+
+#include <stdbool.h>
 
 #include "base/env.h"
 #include "kernels/device.h"
@@ -17,6 +20,7 @@ struct kv_page {
     struct kv_slab *slab;
     struct kv_page *next_free;
     uint32_t refs; /* under the pool's lock */
+    uint32_t cached; /* kv_tree.c, under the cache's lock: references of the prefix cache */
 };
 
 /* budget: bytes of slabs; 0: no limit. The device outlives the pool. */
@@ -25,10 +29,43 @@ infer_status kv_pool_create(const struct env *env, struct device *dev, uint64_t 
 void kv_pool_destroy(struct kv_pool *pool); /* all pages must be back; may be NULL */
 uint64_t kv_pool_bytes(struct kv_pool *pool);
 
+/* Asked for pages back when the budget is used up or the device has no memory. Returns whether it dropped any page reference; it is
+ * called again as long as it does and that was not enough. Called without the pool's lock, by any thread that needs a page, which may
+ * hold the engine's step lock: it takes neither that lock nor calls kv_page_new. */
+typedef bool (*kv_reclaim_fn)(void *user);
+void kv_pool_set_reclaim(struct kv_pool *pool, kv_reclaim_fn reclaim, void *user);
+
 /* A page of this many bytes with one reference, contents undefined. LIMIT: the budget is used up. */
 infer_status kv_page_new(struct kv_pool *pool, uint64_t bytes, struct kv_page **out, infer_error *err);
+
+/* Host memory that somebody else owns and nobody writes, aligned to 64. */
+struct kv_foreign {
+    const void *memory;
+    uint64_t bytes;
+    void (*release)(void *user); /* once, when the last page of it went, without the pool's lock, from any thread */
+    void *user;
+};
+/* n >= 1 read-only pages in it, one reference each, at these offsets (multiples of 64, the caller checked that they lie inside). On failure
+ * release is not called. */
+infer_status kv_pages_import(struct kv_pool *pool, const struct kv_foreign *foreign, uint64_t page_bytes, const uint64_t *offsets,
+                             uint64_t n, struct kv_page **out, infer_error *err);
+
+/* One reference more, or less, on each of n pages, under one lock; entries may be NULL. */
+void kv_pages_ref(struct kv_pool *pool, struct kv_page *const *pages, uint64_t n);
+void kv_pages_unref(struct kv_pool *pool, struct kv_page *const *pages, uint64_t n);
 void kv_page_ref(struct kv_pool *pool, struct kv_page *page);
 void kv_page_unref(struct kv_pool *pool, struct kv_page *page); /* may be NULL */
-int kv_page_shared(struct kv_pool *pool, const struct kv_page *page);
+uint32_t kv_page_refs(struct kv_pool *pool, const struct kv_page *page);
+/* Whether the prefix cache alone refers to any of them. */
+bool kv_pages_any_idle(struct kv_pool *pool, struct kv_page *const *pages, uint64_t n);
+/* Whether a write has to copy it first. */
+bool kv_page_shared(struct kv_pool *pool, const struct kv_page *page);
+
+struct kv_counts {
+    uint64_t pages;   /* entries that are not NULL */
+    uint64_t shared;  /* of these, with other references than the caller's one */
+    uint64_t foreign; /* of these, in foreign memory */
+};
+struct kv_counts kv_pages_count(struct kv_pool *pool, struct kv_page *const *pages, uint64_t n);
 
 #endif

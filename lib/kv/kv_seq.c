@@ -120,10 +120,11 @@ uint64_t kv_seq_resume(const struct kv_seq *s, uint64_t p)
 void kv_seq_truncate(struct kv_seq *s, struct kv_pool *pool, uint64_t length)
 {
     uint64_t keep = (length + PAGE - 1) / PAGE;
-    while (s->n > keep) {
-        s->n--;
-        kv_page_unref(pool, s->pages[s->n]);
-        set_page(s, s->n, NULL);
+    if (s->n > keep) {
+        kv_pages_unref(pool, s->pages + keep, s->n - keep);
+        memset(s->pages + keep, 0, (size_t)(s->n - keep) * sizeof *s->pages);
+        memset(s->refs + keep, 0, (size_t)(s->n - keep) * sizeof *s->refs);
+        s->n = keep;
     }
     if (s->dropped > s->n)
         s->dropped = s->n;
@@ -139,10 +140,10 @@ infer_status kv_seq_share(struct kv_seq *dst, const struct kv_seq *src, struct k
     infer_status st = grow(dst, env, src->n, err);
     if (st != INFER_OK)
         return st;
-    for (uint64_t i = 0; i < src->n; i++) {
-        if (src->pages[i])
-            kv_page_ref(pool, src->pages[i]);
-        set_page(dst, i, src->pages[i]);
+    if (src->n) {
+        kv_pages_ref(pool, src->pages, src->n);
+        memcpy(dst->pages, src->pages, (size_t)src->n * sizeof *dst->pages);
+        memcpy(dst->refs, src->refs, (size_t)src->n * sizeof *dst->refs);
     }
     dst->n = src->n;
     dst->dropped = src->dropped;
@@ -151,12 +152,27 @@ infer_status kv_seq_share(struct kv_seq *dst, const struct kv_seq *src, struct k
     return INFER_OK;
 }
 
+infer_status kv_seq_adopt(struct kv_seq *s, const struct env *env, struct kv_page *const *pages, uint64_t n, infer_error *err)
+{
+    infer_status st = grow(s, env, n, err);
+    for (uint64_t i = 0; st == INFER_OK && i < n; i++)
+        set_page(s, i, pages[i]);
+    if (st == INFER_OK)
+        s->n = n;
+    return st;
+}
+
 uint64_t kv_seq_bytes(const struct kv_seq *s)
 {
     uint64_t pages = 0;
     for (uint64_t i = 0; i < s->n; i++)
         pages += s->pages[i] != NULL;
     return pages * s->page_bytes;
+}
+
+struct kv_counts kv_seq_count(const struct kv_seq *s, struct kv_pool *pool)
+{
+    return kv_pages_count(pool, s->pages, s->n);
 }
 
 void kv_seq_free(struct kv_seq *s, struct kv_pool *pool, const struct env *env)

@@ -31,7 +31,10 @@ void kv_seq_truncate(struct kv_seq *s, struct kv_pool *pool, uint64_t length);
 /* dst, freshly initialised, shares all pages of src. */
 infer_status kv_seq_share(struct kv_seq *dst, const struct kv_seq *src, struct kv_pool *pool, const struct env *env,
                           infer_error *err);
+/* s, freshly initialised, takes over the references on pages [n]; entries may be NULL. On failure they stay the caller's. */
+infer_status kv_seq_adopt(struct kv_seq *s, const struct env *env, struct kv_page *const *pages, uint64_t n, infer_error *err);
 uint64_t kv_seq_bytes(const struct kv_seq *s);
+struct kv_counts kv_seq_count(const struct kv_seq *s, struct kv_pool *pool);
 void kv_seq_free(struct kv_seq *s, struct kv_pool *pool, const struct env *env);
 
 uint64_t kv_resume_interval(uint64_t window);

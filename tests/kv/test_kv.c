@@ -136,6 +136,105 @@ static void test_window(void **state)
     teardown(&f);
 }
 
+static void count_release(void *user)
+{
+    ++*(int *)user;
+}
+
+/* Pages of foreign memory are never written, cost no budget, and are let go when the last one goes. */
+static void test_foreign(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct kv_seq a, b;
+    struct kv_page *pages[3];
+    static _Alignas(64) char file[4 * PAGE_BYTES];
+    const uint64_t offsets[3] = {64, 64 + PAGE_BYTES, 64 + 2 * PAGE_BYTES};
+    int released = 0;
+    const struct kv_foreign foreign = {file, sizeof file, count_release, &released};
+    setup(&f, PAGE_BYTES);
+    for (size_t i = 0; i < sizeof file; i++)
+        file[i] = (char)(i / 64);
+    char was[sizeof file];
+    memcpy(was, file, sizeof file);
+    assert_int_equal(kv_pages_import(f.pool, &foreign, PAGE_BYTES, offsets, 3, pages, NULL), INFER_OK);
+    assert_int_equal(kv_pool_bytes(f.pool), 0);
+    kv_seq_init(&a, PAGE_BYTES, 0);
+    assert_int_equal(kv_seq_adopt(&a, &f.env, pages, 3, NULL), INFER_OK);
+    assert_int_equal(get(&f, &a, 2), file[64 + 2 * PAGE_BYTES]);
+    assert_true(kv_page_shared(f.pool, pages[0]));
+    kv_seq_init(&b, PAGE_BYTES, 0);
+    assert_int_equal(kv_seq_share(&b, &a, f.pool, &f.env, NULL), INFER_OK);
+    struct kv_counts c = kv_seq_count(&a, f.pool);
+    assert_int_equal(c.pages, 3);
+    assert_int_equal(c.shared, 3);
+    assert_int_equal(c.foreign, 3);
+    kv_seq_free(&b, f.pool, &f.env);
+    assert_int_equal(reserve(&f, &a, 64 * 2 + 1, 64 * 2 + 2), INFER_OK); /* the page is copied, though it has one reference */
+    put(&f, &a, 2, 77);
+    assert_int_equal(kv_pool_bytes(f.pool), PAGE_BYTES);
+    assert_int_equal(reserve(&f, &a, 64, 65), INFER_ERROR_LIMIT); /* another copy is beyond the budget */
+    assert_int_equal(released, 0);
+    kv_seq_free(&a, f.pool, &f.env);
+    assert_int_equal(released, 1);
+    assert_memory_equal(file, was, sizeof file);
+    teardown(&f);
+}
+
+/* Something that holds pages and gives one back each time it is asked. */
+struct hoard {
+    struct kv_pool *pool;
+    struct kv_page *pages[8];
+    int n, asked;
+};
+
+static bool give_back(void *user)
+{
+    struct hoard *h = user;
+    h->asked++;
+    if (!h->n)
+        return false;
+    kv_page_unref(h->pool, h->pages[--h->n]);
+    return true;
+}
+
+static void test_reclaim(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct kv_seq a;
+    setup(&f, 8 * PAGE_BYTES);
+    struct hoard h = {.pool = f.pool};
+    for (; h.n < 8; h.n++)
+        assert_int_equal(kv_page_new(f.pool, PAGE_BYTES, &h.pages[h.n], NULL), INFER_OK);
+    kv_seq_init(&a, 2 * PAGE_BYTES, 0); /* another page size: the whole slab of small ones has to go */
+    assert_int_equal(reserve(&f, &a, 0, 1), INFER_ERROR_LIMIT);
+    kv_pool_set_reclaim(f.pool, give_back, &h);
+    assert_int_equal(reserve(&f, &a, 0, 1), INFER_OK);
+    assert_int_equal(h.n, 0);
+    assert_int_equal(h.asked, 8);
+    assert_int_equal(reserve(&f, &a, 0, 64 * 5), INFER_ERROR_LIMIT); /* nothing left to give */
+    assert_int_equal(h.asked, 9);
+    kv_seq_free(&a, f.pool, &f.env);
+    teardown(&f);
+}
+
+static void test_reclaim_without_memory(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct kv_page *page;
+    setup(&f, 0);
+    struct hoard h = {.pool = f.pool};
+    kv_pool_set_reclaim(f.pool, give_back, &h);
+    assert_int_equal(kv_page_new(f.pool, PAGE_BYTES, &h.pages[h.n++], NULL), INFER_OK);
+    f.t.fail_at = f.t.calls + 1; /* no memory; the next time there is some */
+    assert_int_equal(kv_page_new(f.pool, 4 * PAGE_BYTES, &page, NULL), INFER_OK);
+    assert_int_equal(h.n, 0);
+    kv_page_unref(f.pool, page);
+    teardown(&f);
+}
+
 /* Each allocation fails in turn: an error, no leak, and the table is still good. */
 static void test_no_memory(void **state)
 {
@@ -174,6 +273,9 @@ int main(void)
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_copy_before_write),
         cmocka_unit_test(test_window),
+        cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_reclaim),
+        cmocka_unit_test(test_reclaim_without_memory),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

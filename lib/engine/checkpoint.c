@@ -1,0 +1,53 @@
+/* Checkpoints: a session's whole state, frozen. It is held as a session that nobody steps, so that everything is shared, and the same code
+ * copies it out again. */
+#include "engine/checkpoint.h"
+
+infer_status checkpoint_create(const infer_session *s, infer_checkpoint **out, infer_error *err)
+{
+    infer_session *frozen = NULL;
+    infer_status st = session_copy(s, &frozen, err);
+    if (st == INFER_OK)
+        st = checkpoint_wrap(frozen, out, err);
+    if (st != INFER_OK)
+        session_release(frozen);
+    return st;
+}
+
+infer_status checkpoint_wrap(infer_session *frozen, infer_checkpoint **out, infer_error *err)
+{
+    infer_checkpoint *c = mem_zalloc(&frozen->model->engine->env->alloc, sizeof *c);
+    if (!c)
+        return err_no_memory(err);
+    ref_init(&c->ref);
+    c->frozen = frozen;
+    *out = c;
+    return INFER_OK;
+}
+
+infer_checkpoint *checkpoint_ref(infer_checkpoint *c)
+{
+    ref_get(&c->ref);
+    return c;
+}
+
+void checkpoint_release(infer_checkpoint *c)
+{
+    if (!c || !ref_put(&c->ref))
+        return;
+    infer_session *frozen = c->frozen;
+    mem_free(&frozen->model->engine->env->alloc, c);
+    session_release(frozen);
+}
+
+infer_status checkpoint_restore(const infer_checkpoint *c, infer_session *s, infer_error *err)
+{
+    infer_session *copy = NULL;
+    if (s->model != c->frozen->model)
+        return err_at(err, INFER_ERROR_ARGUMENT, "checkpoint", 10, ERR_NO_OFFSET, "the checkpoint belongs to another model");
+    infer_status st = session_copy(c->frozen, &copy, err);
+    if (st != INFER_OK)
+        return st;
+    session_swap(s, copy);
+    session_release(copy); /* what s was */
+    return INFER_OK;
+}
