@@ -48,7 +48,9 @@ infer_status session_create(infer_model *model, const infer_session_options *opt
     s->approximate_from = UINT64_MAX;
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
         kv_seq_init(&s->kv[g], net_kv_page_bytes(net, s->kv_type, g), g == 0 ? 0 : net->h.window);
-    st = sampler_init(&s->sampler, session_alloc(s), net->h.n_logits, net->h.n_vocab, err);
+    st = prefix_options(&s->prefix, options, err);
+    if (st == INFER_OK)
+        st = sampler_init(&s->sampler, session_alloc(s), net->h.n_logits, net->h.n_vocab, err);
     if (st != INFER_OK) {
         session_release(s);
         return st;
@@ -63,8 +65,10 @@ void session_release(infer_session *s)
         return;
     infer_model *model = s->model;
     const struct alloc *a = session_alloc(s);
+    prefix_leave(s);
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
         kv_seq_free(&s->kv[g], model->engine->kv, model->engine->env);
+    prefix_left(model->engine);
     sampler_free(&s->sampler);
     shared_unref(a, s->elements);
     shared_unref(a, s->rows);
@@ -213,7 +217,11 @@ infer_status session_truncate(infer_session *s, uint64_t length, uint64_t *rerun
         return err_at(err, INFER_ERROR_ARGUMENT, "length", 6, ERR_NO_OFFSET, "the session has %llu elements",
                       (unsigned long long)s->length);
     uint64_t keep = length < s->computed ? length : s->computed;
+    if (keep < s->computed)
+        prefix_leave(s);
     session_rewind(s, keep);
+    s->prefix.asked = 0;
+    s->prefix.kept = s->prefix.kept < length ? s->prefix.kept : length;
     for (uint64_t i = length; i < s->length; i++)
         if (s->elements[i].id < 0) { /* rows lie in element order */
             s->n_rows = s->elements[i].row;
@@ -271,6 +279,7 @@ static infer_status fork_into(infer_session *f, const infer_session *s, infer_er
     if (st != INFER_OK)
         return st;
     f->adapters = s->adapters;
+    f->prefix = s->prefix;
     f->elements = shared_ref(s->elements);
     f->length = s->length;
     f->computed = s->computed;
