@@ -8,17 +8,9 @@
 
 #include "engine/engine.h"
 #include "golden.h"
-#include "infer/infer.h"
+#include "ok.h"
 
 enum { ALONE = INFER_CACHE_NO_LOOKUP | INFER_CACHE_NO_INSERT };
-static infer_error error;
-
-static void ok(infer_status st)
-{
-    if (st != INFER_OK)
-        fail_msg("%s: %s (%s)", infer_status_name(st), error.text, error.name);
-}
-
 struct setting {
     infer_engine *engine;
     infer_model *model;
@@ -601,18 +593,6 @@ static void test_rows(void **state)
     close_all(&x);
 }
 
-static void *host_alloc(void *user, uint64_t bytes, uint64_t align)
-{
-    struct alloc a = test_alloc_of(user);
-    return a.get(a.user, (size_t)bytes, (size_t)align);
-}
-
-static void host_free(void *user, void *block, uint64_t bytes, uint64_t align)
-{
-    struct alloc a = test_alloc_of(user);
-    a.put(a.user, block, (size_t)bytes, (size_t)align);
-}
-
 /* Leaves something behind, finds it, splits it, evicts it. The logits of the last step, when there are any. */
 static infer_status scenario(infer_model *m, const struct golden *g, float *logits)
 {
@@ -645,7 +625,7 @@ static void test_no_memory(void **state)
     struct test_alloc t = {0};
     struct golden g = golden_read("gemma3");
     float *want = malloc(g.n_vocab * sizeof *want), *got = malloc(g.n_vocab * sizeof *got);
-    infer_allocator a = {.size = (uint32_t)sizeof a, .user = &t, .alloc = host_alloc, .free = host_free};
+    infer_allocator a = test_infer_allocator(&t);
     infer_engine_options o;
     infer_engine *e;
     infer_model *m;
