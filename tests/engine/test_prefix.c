@@ -139,7 +139,7 @@ static void every_split(const char *fixture, int32_t kv_type)
     for (uint64_t split = 0; split <= n; split++) {
         uint64_t most = split < n ? split : n - 1;
         ok(infer_engine_cache_clear(x.engine, &error));
-        leave(&x, kv_type, split, split % 2 ? 66 : 190); /* behind 190, windows before the split are gone */
+        leave(&x, kv_type, split, split % 4 ? 66 : 190); /* behind 190, windows before the split are gone */
         for (int again = 0; again < 2; again++) {
             s = session_with(&x, kv_type, INFER_CACHE_NO_INSERT * (split % 3 == 1), NULL);
             run(&x, s, n, rows, true);
