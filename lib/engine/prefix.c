@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+_Static_assert(NET_KV_GROUPS <= KV_CACHE_GROUPS, "the cache has room for all groups");
+
 static bool reclaim(void *user)
 {
     return kv_cache_reclaim(user);
@@ -46,7 +48,8 @@ static void session_keys(const void *user, uint64_t first, uint64_t count, struc
 
 static struct kv_domain session_domain(const infer_session *s)
 {
-    struct kv_domain d = {.owner = s->model, .type = (uint64_t)(uint32_t)s->kv_type, .salt_len = s->prefix.salt_len};
+    struct kv_domain d = {.owner = s->model, .salt_len = s->prefix.salt_len,
+                          .type = (uint64_t)s->kv_recent << 32 | (uint32_t)s->kv_type};
     memcpy(d.salt, s->prefix.salt, sizeof d.salt);
     return d;
 }
