@@ -155,7 +155,7 @@ static void every_split(const char *fixture, int32_t kv_type, uint64_t n)
             infer_session_release(s);
         }
     }
-    assert_true(stats_of(x.engine).saved > n * n / 2);
+    assert_true(stats_of(x.engine).saved > n * n / 8);
     free(rows);
     close_all(&x);
 }
