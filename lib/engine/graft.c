@@ -88,6 +88,27 @@ static infer_status take(const struct transplant *t, infer_error *err)
     return st == INFER_OK ? done : st;
 }
 
+/* A copy to work on. It must leave nothing in the prefix cache before it is whole. */
+static infer_status copy_of(const infer_session *s, infer_session **out, infer_error *err)
+{
+    infer_status st = session_copy(s, out, err);
+    if (st == INFER_OK)
+        (*out)->prefix.flags |= INFER_CACHE_NO_INSERT;
+    return st;
+}
+
+/* The copy becomes the session when all went well, and what is left over goes. */
+static infer_status replace(infer_session *s, infer_session *copy, infer_status st)
+{
+    if (st == INFER_OK) {
+        copy->prefix.flags = s->prefix.flags;
+        copy->prefix.asked = 0;
+        session_swap(s, copy);
+    }
+    session_release(copy);
+    return st;
+}
+
 /* Everything from `length` on is forgotten, without looking for a place to go on from. */
 static void cut(infer_session *s, uint64_t length)
 {
@@ -173,15 +194,12 @@ infer_status session_shift(infer_session *s, uint64_t keep, uint64_t drop, infer
     infer_status st = check_shift(s, keep, drop, err);
     if (st != INFER_OK || !drop)
         return st;
-    st = session_copy(s, &copy, err);
+    st = copy_of(s, &copy, err);
     if (st == INFER_OK)
         st = close_gap(copy, keep, drop, err);
     if (st == INFER_OK)
         st = shift_state(copy, s, keep, drop, err);
-    if (st == INFER_OK)
-        session_swap(s, copy);
-    session_release(copy);
-    return st;
+    return replace(s, copy, st);
 }
 
 /* ---- graft */
@@ -315,12 +333,10 @@ infer_status session_graft(infer_session *s, const infer_checkpoint *ckpt, uint6
     infer_status st = check_graft(s, c, first, count, recompute, err);
     bool exact = st == INFER_OK && same_prefix(s, c, first, first + count);
     if (st == INFER_OK && count) {
-        st = session_copy(s, &copy, err);
+        st = copy_of(s, &copy, err);
         if (st == INFER_OK)
             st = graft_into(copy, c, first, count, recompute, err);
-        if (st == INFER_OK)
-            session_swap(s, copy);
-        session_release(copy);
+        st = replace(s, copy, st);
     }
     if (st == INFER_OK && rerun)
         *rerun = s->length - s->computed + (exact ? 0 : recompute);

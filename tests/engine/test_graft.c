@@ -513,12 +513,28 @@ static void test_generate(void **state)
     close_model(m, e);
 }
 
-/* Every allocation of a graft or shift fails: the session goes on as if nothing had been. */
+/* A session that looks up in the prefix cache, and one that does not, agree about ids[300, 304) and what lies behind a gap of 30. */
+static void check_cache(infer_model *m)
+{
+    infer_session_options so;
+    infer_session *s[2];
+    INFER_INIT(&so);
+    for (int i = 0; i < 2; i++) {
+        so.cache_flags = i ? INFER_CACHE_NO_LOOKUP | INFER_CACHE_NO_INSERT : INFER_CACHE_NO_INSERT;
+        ok(infer_session_create(m, &so, &s[i], &error));
+        ok(infer_session_append(s[i], ids + 300, 4, &error));
+    }
+    same(feed(s[0], 334, 400), feed(s[1], 334, 400), "with what the prefix cache has");
+    infer_session_release(s[0]), infer_session_release(s[1]);
+}
+
+/* Every allocation of a graft or shift fails: the session goes on as if nothing had been, and nothing wrong gets into the prefix cache. */
 static void test_no_memory(void **state)
 {
     (void)state;
     infer_engine *e;
     infer_model *m = open_model("llama", &e);
+    ok(prefix_setup(e, 1 << 24, &error));
     infer_session *doc = new_session(m, INFER_KV_F16), *s = new_session(m, INFER_KV_F16), *fork;
     (void)feed(doc, 0, 300);
     infer_checkpoint *c = checkpoint_of(doc);
@@ -544,6 +560,7 @@ static void test_no_memory(void **state)
                 failed++;
             }
             infer_session_release(fork);
+            check_cache(m);
             if (st == INFER_OK)
                 break;
         }
