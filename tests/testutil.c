@@ -72,6 +72,21 @@ struct alloc test_alloc_of(struct test_alloc *t)
     return (struct alloc){t, counting_get, counting_put};
 }
 
+static void *host_alloc(void *user, uint64_t bytes, uint64_t align)
+{
+    return counting_get(user, (size_t)bytes, (size_t)align);
+}
+
+static void host_free(void *user, void *block, uint64_t bytes, uint64_t align)
+{
+    counting_put(user, block, (size_t)bytes, (size_t)align);
+}
+
+infer_allocator test_infer_allocator(struct test_alloc *t)
+{
+    return (infer_allocator){.size = (uint32_t)sizeof(infer_allocator), .user = t, .alloc = host_alloc, .free = host_free};
+}
+
 struct env test_env_of(struct test_alloc *t)
 {
     return (struct env){.alloc = test_alloc_of(t), .io = &os_io_default};

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/env.h"
+#include "infer/infer.h"
 
 /* The whole file, zero-terminated, malloc'ed; NULL when it cannot be read. */
 char *test_read_file(const char *path, size_t *len);
@@ -31,6 +32,7 @@ struct test_alloc {
     int64_t live_bytes, peak_bytes;
 };
 struct alloc test_alloc_of(struct test_alloc *t);
+infer_allocator test_infer_allocator(struct test_alloc *t); /* as a host gives it */
 struct env test_env_of(struct test_alloc *t); /* the same with the default files and no log */
 
 /* A small xorshift generator with a stated seed. */

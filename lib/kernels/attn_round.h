@@ -30,10 +30,14 @@ static inline void attn_round8_codes(int8_t *codes, uint16_t scale, const float 
 
 static inline void attn_round8(int8_t *codes, uint16_t *scales, const float *x, uint32_t n)
 {
-    for (uint32_t at = 0; at < n; at += ATTN_GROUP) {
-        uint32_t len = n - at < ATTN_GROUP ? n - at : ATTN_GROUP;
-        scales[at / ATTN_GROUP] = attn_round8_scale(x + at, len);
-        attn_round8_codes(codes + at, scales[at / ATTN_GROUP], x + at, len);
+    uint32_t at = 0;
+    for (; n - at >= ATTN_GROUP; at += ATTN_GROUP) { /* a constant length, for the vectors' sake */
+        scales[at / ATTN_GROUP] = attn_round8_scale(x + at, ATTN_GROUP);
+        attn_round8_codes(codes + at, scales[at / ATTN_GROUP], x + at, ATTN_GROUP);
+    }
+    if (at < n) {
+        scales[at / ATTN_GROUP] = attn_round8_scale(x + at, n - at);
+        attn_round8_codes(codes + at, scales[at / ATTN_GROUP], x + at, n - at);
     }
 }
 

@@ -55,26 +55,29 @@ static void store_scales(char *head, const struct rounded *r, uint32_t n, uint32
         to[g * ATTN_BLOCK] = r->scales[g];
 }
 
-static void write_row(const struct write_call *c, const struct dev_seq *seq, uint32_t i)
+/* Rows i0 <= i < i1 of a sequence, all of one page. Head by head: columns of a head share cache lines. */
+static void write_rows(const struct write_call *c, const struct dev_seq *seq, uint32_t i0, uint32_t i1)
 {
     const struct dev_kv *kv = c->kv;
-    uint64_t e = seq->index + i;
-    uint32_t j = (uint32_t)(e % ATTN_BLOCK), n = kv->head_dim;
+    uint64_t first = seq->index + i0;
+    uint32_t n = kv->head_dim, n_row = i1 - i0;
     uint32_t elem = kv->type == INFER_KV_INT8 ? 1 : kv->type == INFER_KV_F32 ? 4 : 2;
     size_t bytes = (size_t)dev_kv_head_bytes(kv->type, n);
-    char *page = cpu_ptr(seq->pages[e / ATTN_BLOCK]), *k_head = page + kv->k_off, *v_head = page + kv->v_off;
-    const float *k = c->k + (size_t)(seq->row + i) * c->k_stride, *v = c->v + (size_t)(seq->row + i) * c->v_stride;
+    char *page = cpu_ptr(seq->pages[first / ATTN_BLOCK]), *k_head = page + kv->k_off, *v_head = page + kv->v_off;
+    const float *k = c->k + (size_t)(seq->row + i0) * c->k_stride, *v = c->v + (size_t)(seq->row + i0) * c->v_stride;
     struct rounded r;
-    for (uint32_t h = 0; h < kv->n_head_kv; h++, k_head += bytes, v_head += bytes) {
-        round_head(c, &r, k + (size_t)h * n);
-        store_column(k_head, &r, n, elem, j);
-        if (kv->type == INFER_KV_INT8)
-            store_scales(k_head, &r, n, j);
-        round_head(c, &r, v + (size_t)h * n);
-        memcpy(v_head + (size_t)j * n * elem, r.elements, (size_t)n * elem);
-        if (kv->type == INFER_KV_INT8)
-            store_scales(v_head, &r, n, j);
-    }
+    for (uint32_t h = 0; h < kv->n_head_kv; h++, k_head += bytes, v_head += bytes)
+        for (uint32_t i = 0; i < n_row; i++) {
+            uint32_t j = (uint32_t)(first % ATTN_BLOCK) + i;
+            round_head(c, &r, k + (size_t)i * c->k_stride + (size_t)h * n);
+            store_column(k_head, &r, n, elem, j);
+            if (kv->type == INFER_KV_INT8)
+                store_scales(k_head, &r, n, j);
+            round_head(c, &r, v + (size_t)i * c->v_stride + (size_t)h * n);
+            memcpy(v_head + (size_t)j * n * elem, r.elements, (size_t)n * elem);
+            if (kv->type == INFER_KV_INT8)
+                store_scales(v_head, &r, n, j);
+        }
 }
 
 /* WRITE_ROWS rows of the batch, whichever sequences they belong to. */
@@ -87,8 +90,11 @@ static void write_task(void *arg, uint32_t worker, uint64_t task)
         const struct dev_seq *seq = &c->seqs[s];
         uint64_t r0 = seq->row > first ? seq->row : first, r1 = (uint64_t)seq->row + seq->n_row;
         r1 = r1 < end ? r1 : end;
-        for (uint64_t r = r0; r < r1; r++)
-            write_row(c, seq, (uint32_t)(r - seq->row));
+        for (uint64_t r = r0, stop; r < r1; r = stop) {
+            stop = r + ATTN_BLOCK - (seq->index + r - seq->row) % ATTN_BLOCK; /* the page's end */
+            stop = stop < r1 ? stop : r1;
+            write_rows(c, seq, (uint32_t)(r - seq->row), (uint32_t)(stop - seq->row));
+        }
     }
 }
 

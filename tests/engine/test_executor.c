@@ -7,14 +7,7 @@
 
 #include "golden.h"
 #include "infer/infer.h"
-
-static infer_error error;
-
-static void ok(infer_status st)
-{
-    if (st != INFER_OK)
-        fail_msg("%s: %s (%s)", infer_status_name(st), error.text, error.name);
-}
+#include "ok.h"
 
 struct host {
     uint64_t runs;

@@ -7,17 +7,11 @@
 
 #include "golden.h"
 #include "infer/infer.h"
+#include "ok.h"
 
 static infer_engine *engine;
 static infer_model *model;
 static struct golden g;
-static infer_error error;
-
-static void ok(infer_status st)
-{
-    if (st != INFER_OK)
-        fail_msg("%s: %s (%s)", infer_status_name(st), error.text, error.name);
-}
 
 static int setup(void **state)
 {

@@ -6,34 +6,15 @@
 
 #include "golden.h"
 #include "infer/infer.h"
+#include "ok.h"
 
 #define TINY INFER_SOURCE_DIR "/models/tiny.gguf"
 #define PAGE 64u
 #define LEN 1200u
 
-static infer_error error;
-
-static void ok(infer_status st)
-{
-    if (st != INFER_OK)
-        fail_msg("%s: %s (%s)", infer_status_name(st), error.text, error.name);
-}
-
-static void *host_alloc(void *user, uint64_t bytes, uint64_t align)
-{
-    struct alloc a = test_alloc_of(user);
-    return a.get(a.user, (size_t)bytes, (size_t)align);
-}
-
-static void host_free(void *user, void *block, uint64_t bytes, uint64_t align)
-{
-    struct alloc a = test_alloc_of(user);
-    a.put(a.user, block, (size_t)bytes, (size_t)align);
-}
-
 static infer_model *open_on(struct test_alloc *t, const char *path, uint32_t threads)
 {
-    infer_allocator a = {.size = (uint32_t)sizeof a, .user = t, .alloc = host_alloc, .free = host_free};
+    infer_allocator a = test_infer_allocator(t);
     infer_engine_options o;
     infer_engine *e;
     infer_model *m;

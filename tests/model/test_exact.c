@@ -8,14 +8,7 @@
 
 #include "golden.h"
 #include "infer/infer.h"
-
-static infer_error error;
-
-static void ok(infer_status st)
-{
-    if (st != INFER_OK)
-        fail_msg("%s: %s (%s)", infer_status_name(st), error.text, error.name);
-}
+#include "ok.h"
 
 static infer_model *open_model_as(const char *name, int32_t cpu, uint32_t threads, int32_t numerics)
 {

@@ -9,18 +9,11 @@
 #include <time.h>
 
 #include "infer/infer.h"
+#include "ok.h"
 
 #define EVERY 16u
 #define LEN 300u       /* more than a batch */
 #define LEN_SHORT 72u  /* for variants: scalar is slow */
-
-static infer_error error;
-
-static void ok(infer_status st)
-{
-    if (st != INFER_OK)
-        fail_msg("%s: %s (%s)", infer_status_name(st), error.text, error.name);
-}
 
 static bool wanted(uint64_t pos)
 {

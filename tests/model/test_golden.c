@@ -8,14 +8,7 @@
 #include "base/map.h"
 #include "golden.h"
 #include "infer/infer.h"
-
-static infer_error error;
-
-static void ok(infer_status st)
-{
-    if (st != INFER_OK)
-        fail_msg("%s: %s (%s)", infer_status_name(st), error.text, error.name);
-}
+#include "ok.h"
 
 static infer_session *open_session_at(const char *path, int32_t numerics, int32_t kv_type)
 {

@@ -1,21 +1,8 @@
 #include <arm_neon.h>
-#include "limits_impl.h"
+#define LIMITS_REGISTER "w"
+#include "limits_peak.h"
 
-static double peak_int8(uint64_t repeats)
-{
-    int32x4_t sum[LIMIT_ACCUMULATORS];
-    int8x16_t x = vdupq_n_s8(3), y = vdupq_n_s8(5);
-    for (int k = 0; k < LIMIT_ACCUMULATORS; k++)
-        sum[k] = vdupq_n_s32(k);
-    for (uint64_t r = 0; r < repeats; r++) {
-#pragma GCC unroll 14
-        for (int k = 0; k < LIMIT_ACCUMULATORS; k++)
-            sum[k] = vmmlaq_s32(sum[k], x, y);
-        __asm__ __volatile__("" : "+w"(x), "+w"(y));
-    }
-    for (int k = 0; k < LIMIT_ACCUMULATORS; k++)
-        __asm__ __volatile__("" : : "w"(sum[k]));
-    return (double)repeats * LIMIT_ACCUMULATORS * 32;
-}
+#define PRODUCT(sum, x, y) sum = vmmlaq_s32(sum, x, y)
+PEAK_LOOP(peak_int8, LIMIT_ACCUMULATORS, int32x4_t, vdupq_n_s32, vdupq_n_s8(3), vdupq_n_s8(5), PRODUCT, 32)
 
 const struct limit_variant limits_i8mm = {.name = "i8mm", .level = INFER_CPU_I8MM, .int8 = peak_int8};

@@ -114,7 +114,7 @@ static void fill_settings(struct row *r, const struct options *o, const struct m
     row_number(r, "first", w->first, 0);
 }
 
-static void fill_ppl(struct row *r, const struct sample *nll)
+static void fill_nll(struct row *r, const struct sample *nll)
 {
     double mean = mean_of(nll->v, nll->n), error = block_error(nll);
     row_number(r, "scored", (double)nll->n, 0);
@@ -137,7 +137,47 @@ static int print_row(const struct options *o, struct row *r)
     return failed ? EXIT_FAILED : EXIT_OK;
 }
 
+/* What a mode makes of the windows and their logits. */
+struct mode {
+    int (*open)(struct quality *q, const struct options *o, const struct model *m, struct windows *w);
+    row_fn *row;
+    void (*fill)(struct row *r, const struct options *o, struct quality *q); /* NULL: nothing to print */
+    bool writes;
+};
+
+static int run(const struct options *o, const struct mode *mode)
+{
+    struct model m;
+    struct windows w = {0};
+    struct quality q = {0};
+    struct row r = {0};
+    int code = model_open(&m, o);
+    if (code != EXIT_OK)
+        return code;
+    code = mode->open(&q, o, &m, &w);
+    if (code == EXIT_OK && !quality_init(&q, &m, &w))
+        code = EXIT_FAILED;
+    if (code == EXIT_OK)
+        code = windows_run(&m, o, &w, mode->row, &q);
+    if (code == EXIT_OK && mode->fill) {
+        fill_settings(&r, o, &m, &w);
+        mode->fill(&r, o, &q);
+        code = print_row(o, &r);
+    }
+    int closed = logits_close(&q.file, mode->writes, code == EXIT_OK);
+    quality_free(&q);
+    windows_free(&w);
+    model_close(&m);
+    return code == EXIT_OK ? closed : code;
+}
+
 /* ---- Perplexity ---- */
+
+static int ppl_open(struct quality *q, const struct options *o, const struct model *m, struct windows *w)
+{
+    (void)q;
+    return windows_from_text(m, o->ppl, o->window, o->score_all, o->windows, w);
+}
 
 static int ppl_row(void *user, const float *logits, int32_t next)
 {
@@ -147,33 +187,23 @@ static int ppl_row(void *user, const float *logits, int32_t next)
     return EXIT_OK;
 }
 
+static void ppl_fill(struct row *r, const struct options *o, struct quality *q)
+{
+    row_text(r, "text", o->ppl);
+    fill_nll(r, &q->nll);
+}
+
 int quality_ppl(const struct options *o)
 {
-    struct model m;
-    struct windows w = {0};
-    struct quality q = {0};
-    struct row r = {0};
-    int code = model_open(&m, o);
-    if (code != EXIT_OK)
-        return code;
-    code = windows_from_text(&m, o->ppl, o->window, o->score_all, o->windows, &w);
-    if (code == EXIT_OK && !quality_init(&q, &m, &w))
-        code = EXIT_FAILED;
-    if (code == EXIT_OK)
-        code = windows_run(&m, o, &w, ppl_row, &q);
-    if (code == EXIT_OK) {
-        fill_settings(&r, o, &m, &w);
-        row_text(&r, "text", o->ppl);
-        fill_ppl(&r, &q.nll);
-        code = print_row(o, &r);
-    }
-    quality_free(&q);
-    windows_free(&w);
-    model_close(&m);
-    return code;
+    return run(o, &(struct mode){ppl_open, ppl_row, ppl_fill, false});
 }
 
 /* ---- KL divergence ---- */
+
+static int kl_open(struct quality *q, const struct options *o, const struct model *m, struct windows *w)
+{
+    return logits_open(&q->file, o->kl, m->info.vocab_size, w);
+}
 
 static int kl_row(void *user, const float *logits, int32_t next)
 {
@@ -195,9 +225,10 @@ static int kl_row(void *user, const float *logits, int32_t next)
     return EXIT_OK;
 }
 
-static void fill_kl(struct row *r, struct quality *q)
+static void kl_fill(struct row *r, const struct options *o, struct quality *q)
 {
     double mean = mean_of(q->kl.v, q->kl.n), error = block_error(&q->kl);
+    row_text(r, "reference", o->kl);
     row_number(r, "positions", (double)q->kl.n, 0);
     row_number(r, "kl_mean", mean, 9);
     row_number(r, "kl_stderr", error, 9);
@@ -209,38 +240,22 @@ static void fill_kl(struct row *r, struct quality *q)
     row_number(r, "kl_median", q->kl.v[q->kl.n / 2], 9);
     row_number(r, "kl_p99", q->kl.v[q->kl.n - 1 - q->kl.n / 100], 9);
     row_number(r, "kl_max", q->kl.v[q->kl.n - 1], 9);
+    fill_nll(r, &q->nll);
+    row_number(r, "ref_ppl", exp(mean_of(q->ref_nll.v, q->ref_nll.n)), 6);
 }
 
 int quality_kl(const struct options *o)
 {
-    struct model m;
-    struct windows w = {0};
-    struct quality q = {0};
-    struct row r = {0};
-    int code = model_open(&m, o);
-    if (code != EXIT_OK)
-        return code;
-    code = logits_open(&q.file, o->kl, m.info.vocab_size, &w);
-    if (code == EXIT_OK && !quality_init(&q, &m, &w))
-        code = EXIT_FAILED;
-    if (code == EXIT_OK)
-        code = windows_run(&m, o, &w, kl_row, &q);
-    if (code == EXIT_OK) {
-        fill_settings(&r, o, &m, &w);
-        row_text(&r, "reference", o->kl);
-        fill_kl(&r, &q);
-        fill_ppl(&r, &q.nll);
-        row_number(&r, "ref_ppl", exp(mean_of(q.ref_nll.v, q.ref_nll.n)), 6);
-        code = print_row(o, &r);
-    }
-    (void)logits_close(&q.file, false, true);
-    quality_free(&q);
-    windows_free(&w);
-    model_close(&m);
-    return code;
+    return run(o, &(struct mode){kl_open, kl_row, kl_fill, false});
 }
 
 /* ---- Saving ---- */
+
+static int save_open(struct quality *q, const struct options *o, const struct model *m, struct windows *w)
+{
+    int code = windows_from_text(m, o->text, o->window, o->score_all, o->windows, w);
+    return code == EXIT_OK ? logits_create(&q->file, o->save_logits, m->info.vocab_size, w) : code;
+}
 
 static int save_row(void *user, const float *logits, int32_t next)
 {
@@ -251,19 +266,5 @@ static int save_row(void *user, const float *logits, int32_t next)
 
 int quality_save(const struct options *o)
 {
-    struct model m;
-    struct windows w = {0};
-    struct quality q = {0};
-    int code = model_open(&m, o);
-    if (code != EXIT_OK)
-        return code;
-    code = windows_from_text(&m, o->text, o->window, o->score_all, o->windows, &w);
-    if (code == EXIT_OK)
-        code = logits_create(&q.file, o->save_logits, m.info.vocab_size, &w);
-    if (code == EXIT_OK)
-        code = windows_run(&m, o, &w, save_row, &q);
-    int closed = logits_close(&q.file, true, code == EXIT_OK);
-    windows_free(&w);
-    model_close(&m);
-    return code == EXIT_OK ? closed : code;
+    return run(o, &(struct mode){save_open, save_row, NULL, true});
 }

@@ -78,41 +78,24 @@ static int32_t round_even(float v)
     return (int32_t)(t - 12582912.0f);
 }
 
-static void quantise_block(const float *x, struct mm_xblock *out)
+static inline uint32_t amax_bits(const float *x)
 {
-    uint32_t amax = 0; /* |x| compares like its bits; a NaN is above infinity */
+    uint32_t amax = 0;
     for (uint32_t i = 0; i < 32; i++) {
         uint32_t bits = f32_bits(x[i]) & 0x7FFFFFFF;
         amax = bits > amax ? bits : amax;
     }
-    memset(out, 0, sizeof *out);
-    if (amax >= 0x7F800000) {
-        out->d = out->dsum = f32_of_bits(0x7FC00000);
-        return;
-    }
-    if (amax < 0x0D800000) /* 2^-100 */
-        return;
-    float inverse = 127.0f / f32_of_bits(amax);
-    int32_t s[2] = {0, 0};
-    for (uint32_t i = 0; i < 32; i++) {
-        int32_t q = round_even(x[i] * inverse);
-        out->q[i] = (int8_t)q;
-        s[i / 16] += q;
-    }
-    int32_t sum = s[0] + s[1];
-    out->d = f32_of_bits(amax) / 127.0f;
-    out->dsum = out->d * (float)sum;
-    for (uint32_t h = 0; h < 2; h++) {
-        out->s[h] = (int16_t)s[h];
-        out->nz32[h] = -32 * s[h];
-    }
-    out->nz[0] = -8 * sum;
-    out->nz[1] = -16 * sum;
-    out->nz[2] = -128 * sum;
+    return amax;
 }
 
-void mm_quantise_scalar(const float *x, uint32_t n, struct mm_xblock *out)
+static inline void codes32(const float *x, float inverse, int8_t *q, int32_t s[2])
 {
-    for (uint32_t b = 0; b < n / 32; b++)
-        quantise_block(x + 32 * b, out + b);
+    s[0] = s[1] = 0;
+    for (uint32_t i = 0; i < 32; i++) {
+        q[i] = (int8_t)round_even(x[i] * inverse);
+        s[i / 16] += q[i];
+    }
 }
+
+#define MM_QUANTISE mm_quantise_scalar
+#include "kernels/mm_quantise.h"

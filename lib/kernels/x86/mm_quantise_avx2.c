@@ -1,9 +1,6 @@
-/* Activations to 8 bits: see mm_scalar.c, whose bits these are. */
+/* Activations to 8 bits. */
 #include <immintrin.h>
-#include <string.h>
-
-#include "base/half.h"
-#include "kernels/mm_list.h"
+#include <stdint.h>
 
 static inline __m256i abs_bits(const float *x)
 {
@@ -29,37 +26,18 @@ static inline int32_t sum8(__m256i v)
     return _mm_cvtsi128_si32(s);
 }
 
-static inline void quantise_block(const float *x, struct mm_xblock *out)
+static inline void codes32(const float *x, float inverse, int8_t *out, int32_t s[2])
 {
-    uint32_t amax = amax_bits(x);
-    if (amax >= 0x7F800000 || amax < 0x0D800000) { /* not finite, or below 2^-100 */
-        memset(out, 0, sizeof *out);
-        if (amax >= 0x7F800000)
-            out->d = out->dsum = f32_of_bits(0x7FC00000);
-        return;
-    }
-    __m256 inverse = _mm256_set1_ps(127.0f / f32_of_bits(amax));
     __m256i q[4];
     for (int i = 0; i < 4; i++)
-        q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), inverse));
-    int32_t s0 = sum8(_mm256_add_epi32(q[0], q[1])), s1 = sum8(_mm256_add_epi32(q[2], q[3])), sum = s0 + s1;
+        q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), _mm256_set1_ps(inverse)));
+    s[0] = sum8(_mm256_add_epi32(q[0], q[1]));
+    s[1] = sum8(_mm256_add_epi32(q[2], q[3]));
     __m256i words01 = _mm256_packs_epi32(q[0], q[1]), words23 = _mm256_packs_epi32(q[2], q[3]);
     __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(words01, words23),
                                                 _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-    _mm256_storeu_si256((__m256i *)(void *)out->q, bytes);
-    out->d = f32_of_bits(amax) / 127.0f;
-    out->dsum = out->d * (float)sum;
-    out->s[0] = (int16_t)s0;
-    out->s[1] = (int16_t)s1;
-    out->nz[0] = -8 * sum;
-    out->nz[1] = -16 * sum;
-    out->nz[2] = -128 * sum;
-    out->nz32[0] = -32 * s0;
-    out->nz32[1] = -32 * s1;
+    _mm256_storeu_si256((__m256i *)(void *)out, bytes);
 }
 
-void mm_quantise_avx2(const float *x, uint32_t n, struct mm_xblock *out)
-{
-    for (uint32_t b = 0; b < n / 32; b++)
-        quantise_block(x + 32 * b, out + b);
-}
+#define MM_QUANTISE mm_quantise_avx2
+#include "kernels/mm_quantise.h"
