@@ -640,13 +640,13 @@ static void run(struct world *w, uint64_t n)
     assert_true(w->checks > n / 4);
 }
 
-static uint64_t operations = 6000, seed = 20261130;
+static uint64_t operations = 4000, seed = 20261130;
 static struct world world;
 
 static void test_full(void **state)
 {
     (void)state;
-    world_open(&world, "llama", 2, 0, 300, seed);
+    world_open(&world, "llama", 1, 0, 300, seed);
     run(&world, operations * 2 / 5);
     world_close(&world);
 }
