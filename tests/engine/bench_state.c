@@ -3,8 +3,14 @@
  *     build-dir/tests/engine/bench_state MODEL.gguf [elements [f16|f32|bf16|int8]]
  *
  * The session's pages are allocated, not computed: what is measured does not look into them, and computing 8,192 elements of a large model
- * would take minutes. By hand; not a test. */
+ * would take minutes.
+ *
+ *     build-dir/tests/engine/bench_state MODEL.gguf sessions [sessions [prompt [own]]]
+ *
+ * KV memory of many sessions (1,000) that go on from one prompt (2,000 elements), with 20 elements of their own each; all are computed.
+ * By hand; not tests. */
 #define _DEFAULT_SOURCE
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +22,7 @@
 #define ROUNDS 1001
 
 static infer_error error;
-static int64_t live; /* bytes from the allocator; one thread */
+static _Atomic int64_t live; /* bytes from the allocator */
 
 static void *get(void *user, uint64_t bytes, uint64_t align)
 {
@@ -24,7 +30,7 @@ static void *get(void *user, uint64_t bytes, uint64_t align)
     (void)user;
     if (posix_memalign(&p, align < 16 ? 16 : (size_t)align, (size_t)bytes))
         return NULL;
-    live += (int64_t)bytes;
+    atomic_fetch_add(&live, (int64_t)bytes);
     return p;
 }
 
@@ -32,7 +38,7 @@ static void put(void *user, void *block, uint64_t bytes, uint64_t align)
 {
     (void)user;
     (void)align;
-    live -= (int64_t)bytes;
+    atomic_fetch_sub(&live, (int64_t)bytes);
     free(block);
 }
 
@@ -143,6 +149,71 @@ static void measure_checkpoints(infer_session *s, uint64_t kv)
     infer_session_release(t);
 }
 
+static uint64_t kv_bytes(infer_engine *e)
+{
+    infer_engine_info info;
+    INFER_INIT(&info);
+    ok(infer_engine_get_info(e, &info, &error));
+    return info.kv_bytes;
+}
+
+static void append_some(infer_session *s, uint32_t n, uint32_t salt)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        int32_t id = (int32_t)((i * 7919 + salt * 104729 + 5) % session_vocab(s));
+        ok(infer_session_append(s, &id, 1, &error));
+    }
+}
+
+static uint64_t session_bytes(infer_session *s)
+{
+    infer_session_info info;
+    INFER_INIT(&info);
+    ok(infer_session_get_info(s, &info, &error));
+    return info.kv_bytes;
+}
+
+static void measure_sessions(infer_model *m, uint32_t count, uint32_t prompt, uint32_t own)
+{
+    infer_engine *e = infer_model_engine(m);
+    infer_step_item *it = calloc(count, sizeof *it), one;
+    infer_session *s;
+    infer_session_options o;
+    INFER_INIT(&o);
+    INFER_INIT(&one);
+    o.n_ctx = prompt + own;
+    ok(infer_session_create(m, &o, &s, &error));
+    append_some(s, prompt, 0);
+    one.session = s;
+    ok(infer_step(&one, 1, NULL, &error));
+    const uint64_t first = session_bytes(s), page = first / ((prompt + DEV_KV_PAGE - 1) / DEV_KV_PAGE), with_prompt = kv_bytes(e);
+    const int64_t before = live;
+    for (uint32_t i = 0; i < count; i++) {
+        INFER_INIT(&it[i]);
+        ok(infer_session_fork(s, &it[i].session, &error));
+        append_some(it[i].session, own, i + 1);
+        it[i].logits = INFER_LOGITS_NONE;
+    }
+    ok(infer_step(it, count, NULL, &error));
+    uint64_t apart = session_bytes(s) * (count + 1), took = kv_bytes(e);
+    printf("%u sessions on a prompt of %u, %u elements of their own each\n", count, prompt, own);
+    printf("KV of the prompt %.1f MiB, a page %.3f MiB\n", (double)first / 1048576, (double)page / 1048576);
+    printf("at most (prompt and two pages a session) %.1f MiB; expected (prompt and a page a session) %.1f MiB; apart %.1f MiB\n",
+           (double)(first + 2 * page * count) / 1048576, (double)(first + page * count) / 1048576, (double)apart / 1048576);
+    printf("taken from the budget %.1f MiB, of which for the prompt %.1f; everything from the allocator beside KV %.2f KiB a session\n",
+           (double)took / 1048576, (double)with_prompt / 1048576,
+           ((double)(live - before) - (double)(took - with_prompt)) / 1024 / count);
+    for (uint32_t i = 0; i < count; i++)
+        infer_session_release(it[i].session);
+    infer_session_release(s);
+    free(it);
+}
+
+static uint32_t number(int argc, char **argv, int i, uint32_t otherwise)
+{
+    return argc > i ? (uint32_t)strtoul(argv[i], NULL, 10) : otherwise;
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -158,15 +229,21 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_state MODEL.gguf [elements [f16|f32|bf16|int8]]\n");
         return 2;
     }
-    uint32_t n = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 8192;
+    uint32_t n = number(argc, argv, 2, 8192);
     for (size_t i = 0; argc > 3 && i < sizeof types / sizeof *types; i++)
         type = strcmp(argv[3], types[i].name) ? type : types[i].type;
     INFER_INIT(&error);
     INFER_INIT(&o);
     o.allocator = &a;
-    o.threads = 1;
+    o.threads = 2;
     ok(infer_engine_create(&o, &e, &error));
     ok(infer_model_open_path(e, argv[1], &m, &error));
+    if (argc > 2 && !strcmp(argv[2], "sessions")) {
+        measure_sessions(m, number(argc, argv, 3, 1000), number(argc, argv, 4, 2000), number(argc, argv, 5, 20));
+        infer_model_release(m);
+        infer_engine_release(e);
+        return 0;
+    }
     infer_session *s = session_with(m, type, n);
     infer_session_info info;
     INFER_INIT(&info);

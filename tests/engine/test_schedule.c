@@ -18,7 +18,7 @@
 enum { SLOTS = 24, CHECKPOINTS = 12, NAMES = 6, MAX_LEN = 1300 };
 #define ROW_ID (-1000) /* in a shadow: an embedding row of content ROW_ID - id */
 
-static const int32_t kv_types[] = {INFER_KV_F16, INFER_KV_F32, INFER_KV_BF16, INFER_KV_INT8};
+static const int32_t kv_types[] = {INFER_KV_F16, INFER_KV_F32, INFER_KV_BF16, INFER_KV_INT8, INFER_KV_INT8_64, INFER_KV_MIXED_F16, INFER_KV_MIXED_F32};
 enum { KV_TYPES = sizeof kv_types / sizeof *kv_types };
 
 /* What a session or a checkpoint should hold. */
@@ -28,6 +28,7 @@ struct shadow {
     uint32_t kv; /* index into kv_types */
     infer_sampling sampling;
     bool generating;
+    bool moved; /* shifted or grafted some time: the library says whether it is still (or was ever) approximate */
 };
 
 struct slot {
@@ -212,7 +213,7 @@ static void check_shape(struct world *w, const struct slot *t)
     int32_t ids[MAX_LEN];
     infer_session_info i = info_of(t->s);
     demand(w, i.length == t->is.len && i.computed <= i.length && i.n_ctx == t->is.n_ctx, "wrong length");
-    demand(w, i.kv_shared_bytes <= i.kv_bytes && !i.approximate, "wrong info");
+    demand(w, i.kv_shared_bytes <= i.kv_bytes && (!i.approximate || t->is.moved), "wrong info");
     good(w, infer_session_tokens(t->s, 0, i.length, ids, &error));
     for (uint32_t k = 0; k < t->is.len; k++)
         demand(w, ids[k] == (t->is.ids[k] <= ROW_ID ? -1 : t->is.ids[k]), "wrong elements");
@@ -222,7 +223,7 @@ static void check_shape(struct world *w, const struct slot *t)
 static void check_logits(struct world *w, const struct slot *t)
 {
     infer_session_info i = info_of(t->s);
-    for (uint64_t r = 0; r < i.logits_rows; r++) {
+    for (uint64_t r = 0; r < i.logits_rows && !i.approximate; r++) {
         const float *row;
         uint64_t pos;
         good(w, infer_session_logits(t->s, r, &row, &pos, &error));
@@ -249,6 +250,15 @@ static void check_draw(struct world *w, const struct shadow *is, uint32_t len, i
     demand(w, r.id == id, "another token was drawn");
     sampler_free(&sampler);
     w->draws++;
+}
+
+static bool about_generating(struct world *w, const struct slot *t)
+{
+    infer_checkpoint *c;
+    good(w, infer_checkpoint_create(t->s, &c, &error));
+    bool yes = about(c).generating;
+    infer_checkpoint_release(c);
+    return yes;
 }
 
 /* ---- Choosing ---- */
@@ -435,7 +445,8 @@ static void pull(struct world *w, struct slot *t, uint64_t n)
         if (st != INFER_OK || !t->s)
             return;
         if (ev.kind == INFER_EVENT_TOKEN) {
-            check_draw(w, &t->is, t->is.len, ev.id);
+            if (!info_of(t->s).approximate)
+                check_draw(w, &t->is, t->is.len, ev.id);
             t->is.ids[t->is.len++] = ev.id;
             n--;
         }
@@ -470,6 +481,52 @@ static void op_go_on(struct world *w)
     struct slot *t = any_session(w);
     if (t && t->is.generating && t->is.len + 20 <= w->longest)
         pull(w, t, 1 + rnd(w, 8));
+}
+
+static void op_shift(struct world *w)
+{
+    struct slot *t = any_session(w);
+    if (!t || t->is.len < 2)
+        return;
+    uint32_t keep = (uint32_t)rnd(w, t->is.len), drop = 1 + (uint32_t)rnd(w, t->is.len - keep);
+    infer_status st = infer_session_shift(t->s, keep, drop, &error);
+    if (st == INFER_ERROR_LIMIT) {
+        after_step(w, st, t);
+        return;
+    }
+    good(w, st);
+    memmove(t->is.ids + keep, t->is.ids + keep + drop, (t->is.len - keep - drop) * sizeof t->is.ids[0]);
+    t->is.len -= drop;
+    t->is.moved = true;
+    t->is.generating = about_generating(w, t);
+    check_logits(w, t);
+}
+
+/* Exact, so compared with cold recomputation, when the checkpoint begins with what the session holds. */
+static void op_graft(struct world *w)
+{
+    struct slot *t = any_session(w);
+    struct kept *k = any_checkpoint(w);
+    if (!t || !k || t->is.kv != k->is.kv)
+        return;
+    uint32_t computed = (uint32_t)about(k->c).computed;
+    uint32_t first = rnd(w, 2) && t->is.len < computed ? t->is.len : (uint32_t)rnd(w, computed + 1);
+    uint32_t count = growth(w, t, 100), recompute;
+    count = count < computed - first ? count : computed - first;
+    recompute = (uint32_t)rnd(w, count + 1);
+    infer_status st = infer_session_graft(t->s, k->c, first, count, recompute, NULL, &error);
+    if (st == INFER_ERROR_STATE && info_of(t->s).computed < t->is.len)
+        return;
+    if (st == INFER_ERROR_LIMIT) {
+        after_step(w, st, t);
+        return;
+    }
+    good(w, st);
+    memcpy(t->is.ids + t->is.len, k->is.ids + first, count * sizeof t->is.ids[0]);
+    t->is.len += count;
+    t->is.moved = true;
+    t->is.generating = about_generating(w, t);
+    check_logits(w, t);
 }
 
 static void op_drop(struct world *w)
@@ -573,6 +630,8 @@ static const struct {
     {"session of a checkpoint", 4, op_session_from},
     {"generate", 8, op_generate},
     {"go on generating", 6, op_go_on},
+    {"shift", 2, op_shift},
+    {"graft", 4, op_graft},
     {"drop session", 4, op_drop},
     {"drop checkpoint", 2, op_drop_checkpoint},
     {"store: put", 3, op_store_put},
