@@ -614,6 +614,11 @@ static void op_store_delete(struct world *w)
     w->named[i].c = NULL;
 }
 
+static void op_clear_cache(struct world *w)
+{
+    good(w, infer_engine_cache_clear(w->engine, &error));
+}
+
 static const struct {
     const char *name;
     uint32_t weight;
@@ -638,30 +643,38 @@ static const struct {
     {"store: get", 3, op_store_get},
     {"store: branch, rename", 2, op_store_change},
     {"store: delete", 1, op_store_delete},
+    {"clear the prefix cache", 1, op_clear_cache},
 };
 enum { OPS = sizeof ops / sizeof *ops };
 
 /* ---- Running ---- */
 
-static void world_open(struct world *w, const char *fixture, uint32_t threads, uint64_t kv_budget, uint32_t longest, uint64_t seed)
+struct setting {
+    const char *fixture;
+    uint32_t threads, longest;
+    uint64_t kv_budget, cache_bytes;
+};
+
+static void world_open(struct world *w, const struct setting *how, uint64_t seed)
 {
     infer_engine_options o;
     infer_model_info mi;
     memset(w, 0, sizeof *w);
-    w->name = fixture;
+    w->name = how->fixture;
     w->seed = w->rng = seed;
-    w->longest = longest;
+    w->longest = how->longest;
     INFER_INIT(&o);
     INFER_INIT(&mi);
-    o.threads = threads;
-    o.kv_budget = kv_budget;
+    o.threads = how->threads;
+    o.kv_budget = how->kv_budget;
+    o.cache_bytes = how->cache_bytes;
     ok(infer_engine_create(&o, &w->engine, &error));
-    ok(infer_model_open_path(w->engine, fixture_path(fixture), &w->model, &error));
+    ok(infer_model_open_path(w->engine, fixture_path(how->fixture), &w->model, &error));
     ok(infer_store_open(w->engine, NULL, 0, NULL, &w->store, &error));
     ok(infer_model_get_info(w->model, &mi, &error));
     w->n_vocab = mi.vocab_size;
     w->n_embd = mi.n_embd;
-    cold_open(&w->cold, fixture);
+    cold_open(&w->cold, how->fixture);
 }
 
 static void world_close(struct world *w)
@@ -672,6 +685,7 @@ static void world_close(struct world *w)
     for (int i = 0; i < CHECKPOINTS; i++)
         infer_checkpoint_release(w->kept[i].c);
     infer_store_release(w->store);
+    ok(infer_engine_cache_clear(w->engine, &error));
     INFER_INIT(&info);
     ok(infer_engine_get_info(w->engine, &info, &error));
     assert_int_equal(info.kv_bytes, 0); /* every page came back */
@@ -693,45 +707,60 @@ static void run(struct world *w, uint64_t n)
         w->doing = ops[i].name;
         ops[i].run(w);
     }
+    infer_cache_stats cache;
+    INFER_INIT(&cache);
+    ok(infer_engine_cache_stats(w->engine, &cache, &error));
     print_message("# %s: %" PRIu64 " operations (seed %" PRIu64 "), %" PRIu64 " logits and %" PRIu64 " draws compared, %" PRIu64
-                  " of them known from %" PRIu64 " cold runs, %" PRIu64 " steps without memory\n",
-                  w->name, n, w->seed, w->checks, w->draws, w->cold.hits, w->cold.runs, w->refused);
+                  " of them known from %" PRIu64 " cold runs; %" PRIu64 " steps without memory; cache: %" PRIu64 " elements saved, %" PRIu64
+                  " evictions\n",
+                  w->name, n, w->seed, w->checks, w->draws, w->cold.hits, w->cold.runs, w->refused, cache.saved, cache.evictions);
     assert_true(w->checks > n / 4);
 }
 
 static uint64_t operations = 4000, seed = 20261130;
 static struct world world;
 
+static void run_as(const struct setting *how, uint64_t salt, uint64_t n)
+{
+    world_open(&world, how, seed + salt);
+    run(&world, n);
+    world_close(&world);
+}
+
 static void test_full(void **state)
 {
     (void)state;
-    world_open(&world, "llama", 1, 0, 300, seed);
-    run(&world, operations * 2 / 5);
-    world_close(&world);
+    run_as(&(struct setting){.fixture = "llama", .threads = 1, .longest = 300}, 0, operations / 4);
 }
 
 static void test_windowed(void **state)
 {
     (void)state;
-    world_open(&world, "gemma3", 2, 0, 400, seed + 1);
-    run(&world, operations * 2 / 5);
-    world_close(&world);
+    run_as(&(struct setting){.fixture = "gemma3", .threads = 2, .longest = 400}, 1, operations / 4);
 }
 
-/* Little KV memory: steps are refused now and then. */
+/* Prefix caches that are too small for what comes. */
+static void test_cached(void **state)
+{
+    (void)state;
+    run_as(&(struct setting){.fixture = "llama", .threads = 1, .longest = 300, .cache_bytes = (uint64_t)1 << 20}, 4, operations / 8);
+    run_as(&(struct setting){.fixture = "gemma3", .threads = 1, .longest = 400, .cache_bytes = (uint64_t)1 << 20}, 5, operations / 8);
+}
+
+/* Little KV memory: steps are refused now and then, and the cache gives way. */
 static void test_budget(void **state)
 {
     (void)state;
-    world_open(&world, "qwen3", 1, (uint64_t)5 << 18, 300, seed + 2);
-    run(&world, operations / 5);
-    world_close(&world);
+    run_as(&(struct setting){.fixture = "qwen3", .threads = 1, .longest = 300, .kv_budget = (uint64_t)5 << 18}, 2, operations / 8);
+    run_as(&(struct setting){.fixture = "qwen3", .threads = 1, .longest = 300, .kv_budget = (uint64_t)5 << 18, .cache_bytes = (uint64_t)1 << 20},
+           6, operations / 8);
 }
 
 /* Past the first resume point of a window (1,024): going back re-runs from there. */
 static void test_resume(void **state)
 {
     (void)state;
-    world_open(&world, "gemma3", 2, 0, 1250, seed + 3);
+    world_open(&world, &(struct setting){.fixture = "gemma3", .threads = 1, .longest = 1250}, seed + 3);
     struct world *w = &world;
     w->doing = "first session";
     op_new(w);
@@ -754,6 +783,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_windowed),
+        cmocka_unit_test(test_cached),
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_resume),
     };

@@ -1,5 +1,5 @@
-/* Threads that fork, restore, checkpoint, store, drop and generate on one model, with too little KV memory for all of them. What each
- * computes is what one alone computes. For ThreadSanitizer too (docs: CONTRIBUTING.md, "ThreadSanitizer").
+/* Threads that fork, restore, checkpoint, store, drop and generate on one model, with a small prefix cache and too little KV memory for all. What each
+ * computes is what one alone computes. For ThreadSanitizer too (CONTRIBUTING.md).
  *
  *     test_state_threads [ROUNDS [THREADS]] */
 #include "state_util.h"
@@ -158,11 +158,13 @@ static void test_threads(void **state)
     pthread_t t[MAX_THREADS];
     infer_engine_options o;
     infer_engine_info info;
+    infer_cache_stats cache;
     uint64_t made = 0, refused = 0;
     INFER_INIT(&o);
     INFER_INIT(&info);
     o.threads = 2;
     o.kv_budget = 2 << 20;
+    o.cache_bytes = 1 << 18; /* evicts all the time */
     ok(infer_engine_create(&o, &engine, &error));
     ok(infer_model_open_path(engine, fixture_path("gemma3"), &model, &error));
     ok(infer_store_open(engine, NULL, 0, NULL, &store, &error));
@@ -186,6 +188,11 @@ static void test_threads(void **state)
     for (uint64_t i = 0; i < SHARED; i++)
         infer_checkpoint_release(board.c[i]);
     infer_store_release(store);
+    INFER_INIT(&cache);
+    ok(infer_engine_cache_stats(engine, &cache, &error));
+    print_message("# cache: %llu elements saved, %llu evictions\n", (unsigned long long)cache.saved, (unsigned long long)cache.evictions);
+    assert_true(cache.saved && cache.evictions);
+    ok(infer_engine_cache_clear(engine, &error));
     ok(infer_engine_get_info(engine, &info, &error));
     assert_int_equal(info.kv_bytes, 0);
     infer_model_release(model);
