@@ -370,7 +370,7 @@ static uint64_t rows_of(const struct dev_seq *seqs, uint32_t n)
 static void check_kv(struct recorder *r, const struct dev_kv *kv)
 {
     if (!kv->n_head_kv || !kv->head_dim || kv->head_dim % DEV_HEAD_DIM_STEP || kv->head_dim > DEV_MAX_HEAD_DIM || kv->type < INFER_KV_F16
-        || kv->type > INFER_KV_INT8)
+        || kv->type > INFER_KV_INT8_64)
         unsound(r, "KV type %d, %u heads of %u", (int)kv->type, kv->n_head_kv, kv->head_dim);
 }
 
@@ -402,10 +402,11 @@ static void op_attention(struct device *d, const struct dev_attention *op)
     check_kv(r, &o.kv);
     if (o.kv.n_head_kv && (!o.n_head || o.n_head % o.kv.n_head_kv))
         unsound(r, "%u heads on %u KV heads", o.n_head, o.kv.n_head_kv);
-    struct dev_seq *copy = copy_seqs(r, op->seqs, op->n_seq);
+    struct dev_seq *copy = copy_seqs(r, op->seqs, op->n_seq), *exact = op->exact.pages ? copy_seqs(r, op->exact.seqs, op->n_seq) : NULL;
     o.dst = use_rows(r, op->dst, rows, width, op->dst_stride, 1, "dst");
     o.q = use_rows(r, op->q, rows, width, op->q_stride, 0, "q");
     o.seqs = copy;
+    o.exact.seqs = exact;
     for (uint32_t i = 0; i < op->n_seq && !r->bad; i++) {
         const struct dev_seq *s = &op->seqs[i];
         for (uint32_t row = s->row; row < s->row + s->n_row; row++) {
@@ -414,11 +415,39 @@ static void op_attention(struct device *d, const struct dev_attention *op)
                         (unsigned long long)(s->index + s->n_row));
             else
                 use_pages(r, &op->kv, s, op->lo[row], op->hi[row], 0, (struct dev_ref *)(uintptr_t)copy[i].pages);
+            if (exact && !r->bad) {
+                uint64_t from = op->exact.pages[row] * DEV_KV_PAGE;
+                from = from > op->lo[row] ? from : op->lo[row];
+                use_pages(r, &op->exact.kv, &op->exact.seqs[i], from, op->hi[row], 0, (struct dev_ref *)(uintptr_t)exact[i].pages);
+            }
         }
     }
     if (!r->bad)
         r->inner->ops->attention(r->inner, &o);
     drop_seqs(copy, op->n_seq);
+    drop_seqs(exact, op->n_seq);
+}
+
+static void op_kv_move(struct device *d, const struct dev_kv_move *op)
+{
+    struct recorder *r = rec(d);
+    struct dev_kv_move o = *op;
+    record(r, "kv_move", "type %d heads %u head_dim %u elements %llu delta %lld", (int)o.kv.type, o.kv.n_head_kv, o.kv.head_dim,
+           (unsigned long long)o.n, (long long)o.delta);
+    check_kv(r, &o.kv);
+    if (o.n_rot > o.kv.head_dim || o.n_rot % 2 || o.delta > UINT32_MAX || o.delta < -(int64_t)UINT32_MAX)
+        unsound(r, "n_rot %u of %u, delta %lld", o.n_rot, o.kv.head_dim, (long long)o.delta);
+    if (o.delta)
+        o.inv_freq = use_f32(r, o.inv_freq, o.n_rot / 2, 0, "inv_freq");
+    struct dev_seq both[2] = {{0, 0, op->src + op->n, op->src_pages}, {0, 0, op->dst + op->n, op->dst_pages}}, *copy = copy_seqs(r, both, 2);
+    for (int i = 0; i < 2 && !r->bad; i++)
+        use_pages(r, &o.kv, &both[i], i ? o.dst : o.src, both[i].index, i, (struct dev_ref *)(uintptr_t)copy[i].pages);
+    if (!r->bad) {
+        o.src_pages = copy[0].pages;
+        o.dst_pages = copy[1].pages;
+        r->inner->ops->kv_move(r->inner, &o);
+    }
+    drop_seqs(copy, 2);
 }
 
 static void op_act(struct device *d, enum dev_act act, struct dev_ref dst, struct dev_ref gate, struct dev_ref up, uint32_t n_row,
@@ -515,6 +544,7 @@ static const struct device_ops recording_ops = {
     .rope_table = op_rope_table,
     .rope = op_rope,
     .kv_write = op_kv_write,
+    .kv_move = op_kv_move,
     .attention = op_attention,
     .act = op_act,
     .add = op_add,

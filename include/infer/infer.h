@@ -542,9 +542,18 @@ INFER_API infer_status infer_model_get_info(const infer_model *model, infer_mode
 
 /* ---- Sessions ---------------------------------------------------------------------------------------------------- */
 
-/* How a session keeps its keys and values. INT8: 8 bits and, per 32 dimensions of a position's head, a scale: about half of F16's memory, and
- * answers a little further from the model's (docs/accuracy.md). */
-enum { INFER_KV_F16 = 0, INFER_KV_F32 = 1, INFER_KV_BF16 = 2, INFER_KV_INT8 = 3 };
+/* How a session keeps its keys and values. INT8, INT8_64: 8 bits and, per 32 or 64 dimensions of a position's head, a scale: about half of F16's
+ * memory, and answers a little further from the model's (docs/accuracy.md). MIXED_F16, MIXED_F32: INT8, and beside it F16 or F32 for the elements
+ * that lie at most kv_recent back (docs/state.md). */
+enum {
+    INFER_KV_F16 = 0,
+    INFER_KV_F32 = 1,
+    INFER_KV_BF16 = 2,
+    INFER_KV_INT8 = 3,
+    INFER_KV_INT8_64 = 4,
+    INFER_KV_MIXED_F16 = 5,
+    INFER_KV_MIXED_F32 = 6
+};
 
 typedef struct infer_session_options {
     uint32_t size;
@@ -552,6 +561,8 @@ typedef struct infer_session_options {
                            allowed where positions are computed (answers get worse). Memory grows as it fills */
     int32_t kv_type;    /* INFER_KV_* */
     uint32_t reserved;
+    uint32_t kv_recent; /* of the mixed types: elements kept in the exact type; rounded up to a multiple of 64, at most 4,096; 0: 64 */
+    uint32_t reserved2;
 } infer_session_options;
 
 /* Makes an empty session. options may be NULL. Errors: ARGUMENT, UNSUPPORTED, NO_MEMORY. */
@@ -715,7 +726,8 @@ INFER_API infer_status infer_session_sample(infer_session *session, infer_sample
 enum {
     INFER_EVENT_PREFILL = 1, /* part of the prompt was computed: done, total */
     INFER_EVENT_TOKEN = 2,   /* a token was chosen: id, text (may be empty: half a character), logprobs */
-    INFER_EVENT_DONE = 3     /* the end: finish_reason, text (what was held back) */
+    INFER_EVENT_DONE = 3,    /* the end: finish_reason, text (what was held back) */
+    INFER_EVENT_SHIFT = 4    /* the context was full and its middle was dropped: done elements, total are left; only with shift_drop */
 };
 enum { INFER_FINISH_STOP = 1, INFER_FINISH_LENGTH = 2, INFER_FINISH_CONTEXT = 3 };
 
@@ -726,7 +738,7 @@ typedef struct infer_event {
     int32_t finish_reason;   /* INFER_FINISH_*: an end-of-turn token, max_tokens, a full context */
     const char *text;        /* never NULL; borrowed until the session is used again; whole characters */
     uint64_t text_len;
-    uint64_t done, total;    /* PREFILL: elements */
+    uint64_t done, total;    /* PREFILL, SHIFT: elements */
     float logprob;
     uint32_t top_count;
     const infer_logprob *top;
@@ -736,11 +748,14 @@ typedef struct infer_generate_options {
     uint32_t size;
     uint32_t flags;          /* INFER_IGNORE_EOS, INFER_SHOW_SPECIAL_TEXT */
     uint64_t max_tokens;     /* 0: until the context is full. The end-of-turn token counts */
+    uint64_t shift_keep;     /* with shift_drop: the first elements, which stay */
+    uint64_t shift_drop;     /* when the context is full, drop so many elements behind those as infer_session_shift does, and go on: what follows is
+                                approximate. 0: never, the answer ends there. keep + drop must be less than n_ctx */
 } infer_generate_options;
 enum { INFER_IGNORE_EOS = 1, INFER_SHOW_SPECIAL_TEXT = 2 };
 
 /* Begins an answer: counts start anew; without new input it goes on where the session stands. options may be NULL.
- * Errors: ARGUMENT, STATE (the session is empty). */
+ * Errors: ARGUMENT, STATE (the session is empty), UNSUPPORTED (shift_drop with learned positions). */
 INFER_API infer_status infer_generate_begin(infer_session *session, const infer_generate_options *options,
                                             infer_error *err);
 /* Does a bounded piece of work, one chunk of the prompt or one token, and tells what happened. A chosen token is appended to the
@@ -793,6 +808,28 @@ INFER_API infer_status infer_checkpoint_tokens(const infer_checkpoint *checkpoin
 INFER_API infer_status infer_session_restore(infer_session *session, const infer_checkpoint *checkpoint, infer_error *err);
 /* A new session with the checkpoint's state. Errors: NO_MEMORY. */
 INFER_API infer_status infer_checkpoint_session(const infer_checkpoint *checkpoint, infer_session **out, infer_error *err);
+
+/* ---- Shift and graft --------------------------------------------------------------------------------------------- */
+
+/* Both move computed state to other positions. Keys are rotated to where they come to lie; but what deeper layers computed was computed in the
+ * context of then, with what is dropped or different now. So what follows is APPROXIMATE: close to what computing everything anew would give, how close
+ * is measured in docs/accuracy.md. The session is marked (infer_session_info.approximate), and so are its forks and checkpoints, until it is rolled
+ * back to before the first element concerned; marked state never enters the prefix cache. A failed call changes nothing. Logits of the last step
+ * are gone after either, as after infer_session_truncate. */
+
+/* Context shift: drops the elements [keep, keep + drop) and moves those behind them down. The first `keep` stay as attention sinks: models need their
+ * first few elements (4, or the system prompt). Where a sliding window has lost what it would see now, the elements behind `keep` become pending
+ * instead: that is exact. Errors: ARGUMENT (keep or drop beyond the length; named), UNSUPPORTED (a model with learned positions), NO_MEMORY, LIMIT. */
+INFER_API infer_status infer_session_shift(infer_session *session, uint64_t keep, uint64_t drop, infer_error *err);
+
+/* Graft: appends the elements [first, first + count) of a checkpoint of the same model and KV type, with their state taken from it. The first
+ * `recompute` of them are computed here, after the session's own elements, which mends the seam. When the session's elements are just those that lie
+ * before `first` in the checkpoint, nothing is recomputed, pages are shared, and the result is exact and not marked. *rerun (may be NULL): how many of the
+ * elements were or (where a sliding window lacks what it needs: pending now) have to be computed.
+ * Errors: ARGUMENT (another model or KV type; first, count or recompute beyond what is there; named), STATE (the session has pending elements),
+ * CONTEXT_FULL, UNSUPPORTED (learned positions, and not exact), those of infer_step. */
+INFER_API infer_status infer_session_graft(infer_session *session, const infer_checkpoint *checkpoint, uint64_t first,
+                                           uint64_t count, uint64_t recompute, uint64_t *rerun, infer_error *err);
 
 #ifdef __cplusplus
 }

@@ -159,7 +159,9 @@ AT(infer_session_options, size, 0);
 AT(infer_session_options, n_ctx, 4);
 AT(infer_session_options, kv_type, 8);
 AT(infer_session_options, reserved, 12);
-SIZE(infer_session_options, 16);
+AT(infer_session_options, kv_recent, 16);
+AT(infer_session_options, reserved2, 20);
+SIZE(infer_session_options, 24);
 
 AT(infer_session_info, size, 0);
 AT(infer_session_info, n_ctx, 4);
@@ -233,7 +235,9 @@ SIZE(infer_event, 64);
 AT(infer_generate_options, size, 0);
 AT(infer_generate_options, flags, 4);
 AT(infer_generate_options, max_tokens, 8);
-SIZE(infer_generate_options, 16);
+AT(infer_generate_options, shift_keep, 16);
+AT(infer_generate_options, shift_drop, 24);
+SIZE(infer_generate_options, 32);
 
 AT(infer_checkpoint_info, size, 0);
 AT(infer_checkpoint_info, n_ctx, 4);

@@ -1,11 +1,20 @@
+#define _GNU_SOURCE /* copy_file_range, flock */
 #include "base/os_file.h"
 
 #include "base/os_memory.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h> /* rename */
+#include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#endif
 #ifndef INFER_NO_MMAP
 #include <sys/mman.h>
 #endif
@@ -100,4 +109,166 @@ static void file_unmap(const void *p, size_t n)
 #endif
 }
 
-const struct os_io os_io_default = {file_open, file_dup, file_close, file_stat, file_read, file_map, file_unmap};
+/* ---- writing */
+
+static infer_status failed(int *os_error)
+{
+    *os_error = errno;
+    return errno == ENOENT || errno == ENOTDIR ? INFER_ERROR_NOT_FOUND : INFER_ERROR_IO;
+}
+
+static infer_status file_create(const char *path, int *fd, int *os_error)
+{
+    do
+        *fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
+    while (*fd < 0 && errno == EINTR);
+    if (*fd < 0)
+        return failed(os_error);
+    /* The lock says that the writer lives (see `reap`). One who thinks that this is a file of the dead may be quicker: the name is his. */
+    if (flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        (void)close(*fd);
+        *os_error = EEXIST;
+        return INFER_ERROR_IO;
+    }
+    return INFER_OK;
+}
+
+static infer_status file_write(int fd, uint64_t offset, const void *src, size_t n, int *os_error)
+{
+    const char *p = src;
+    while (n > 0) {
+        size_t chunk = n < ((size_t)1 << 30) ? n : (size_t)1 << 30;
+        ssize_t put = pwrite(fd, p, chunk, (off_t)offset);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0) {
+            *os_error = put < 0 ? errno : ENOSPC;
+            return INFER_ERROR_IO;
+        }
+        p += put;
+        offset += (uint64_t)put;
+        n -= (size_t)put;
+    }
+    return INFER_OK;
+}
+
+static infer_status file_sync(int fd, int *os_error)
+{
+    int r;
+    do
+        r = fsync(fd);
+    while (r != 0 && errno == EINTR);
+    return r == 0 ? INFER_OK : failed(os_error);
+}
+
+static infer_status file_rename(int fd, const char *from, const char *to, int *os_error)
+{
+    infer_status st = rename(from, to) == 0 ? INFER_OK : failed(os_error);
+    if (fd >= 0)
+        (void)close(fd); /* only now: until the name is gone the lock has to say that it is in use */
+    return st;
+}
+
+static infer_status file_sync_dir(const char *dir, int *os_error)
+{
+    int fd;
+    do
+        fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0)
+        return failed(os_error);
+    infer_status st = file_sync(fd, os_error);
+    (void)close(fd);
+    return st != INFER_OK && (*os_error == EINVAL || *os_error == ENOTSUP) ? INFER_OK : st; /* no such thing on this file system */
+}
+
+static infer_status file_unlink(const char *path, int *os_error)
+{
+    return unlink(path) == 0 ? INFER_OK : failed(os_error);
+}
+
+static void file_reap(const char *path)
+{
+    struct stat a, b;
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    if (fd < 0)
+        return;
+    /* Under the lock, and while the name still leads to this file, no writer of it lives: nobody else gives or takes this name. */
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &a) == 0 && S_ISREG(a.st_mode) && lstat(path, &b) == 0
+        && a.st_ino == b.st_ino && a.st_dev == b.st_dev)
+        (void)unlink(path);
+    (void)close(fd);
+}
+
+static infer_status file_make_dir(const char *path, int *os_error)
+{
+    struct stat st;
+    if (mkdir(path, 0777) == 0)
+        return INFER_OK;
+    int e = errno;
+    if (e == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return INFER_OK;
+    errno = e;
+    return failed(os_error);
+}
+
+static infer_status file_list(const char *dir, bool (*fn)(void *arg, const char *name), void *arg, int *os_error)
+{
+    DIR *d = opendir(dir);
+    if (!d)
+        return failed(os_error);
+    const struct dirent *e;
+    for (errno = 0; (e = readdir(d)) != NULL; errno = 0)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !fn(arg, e->d_name))
+            break;
+    infer_status st = e || errno == 0 ? INFER_OK : failed(os_error);
+    (void)closedir(d);
+    return st;
+}
+
+static infer_status file_clone(int from, int to, uint64_t size, int *os_error)
+{
+#ifdef __linux__
+#ifdef FICLONE
+    if (ioctl(to, FICLONE, from) == 0)
+        return INFER_OK;
+#endif
+    uint64_t done = 0;
+    errno = 0;
+    while (done < size) {
+        uint64_t chunk = size - done < ((uint64_t)1 << 30) ? size - done : (uint64_t)1 << 30;
+        off_t in = (off_t)done, out = (off_t)done;
+        ssize_t n = copy_file_range(from, &in, to, &out, (size_t)chunk, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        done += (uint64_t)n;
+    }
+    if (done == size)
+        return INFER_OK;
+    if (errno == ENOSPC || errno == EDQUOT || errno == EIO)
+        return failed(os_error);
+#else
+    (void)from;
+    (void)to;
+    (void)size;
+#endif
+    *os_error = 0;
+    return INFER_ERROR_UNSUPPORTED;
+}
+
+bool os_error_exists(int os_error)
+{
+    return os_error == EEXIST;
+}
+
+bool os_error_full(int os_error)
+{
+    return os_error == ENOSPC || os_error == EDQUOT || os_error == EFBIG;
+}
+
+const struct os_io os_io_default = {
+    file_open, file_dup, file_close, file_stat, file_read, file_map, file_unmap,
+    file_create, file_write, file_sync, file_rename, file_sync_dir, file_unlink, file_reap, file_make_dir, file_list, file_clone,
+};

@@ -1,8 +1,9 @@
-/* The file seam: every read of a file goes through a `struct os_io`, so that tests can fail each call. */
+/* The file seam: every read and write of a file goes through a `struct os_io`, so that tests can fail each call. */
 #ifndef BASE_OS_FILE_H
 #define BASE_OS_FILE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -23,7 +24,28 @@ struct os_io {
     /* Maps the whole file read-only and private. UNSUPPORTED: the system has no maps. */
     infer_status (*map)(int fd, size_t n, const void **out, int *os_error);
     void (*unmap)(const void *p, size_t n);
+
+    /* ---- Writing. base/outfile.h puts these together so that a file appears whole or not at all.
+     * A new file, readable and writable, locked as in use until it is closed. EXISTS below in *os_error: the name is taken. */
+    infer_status (*create)(const char *path, int *fd, int *os_error);
+    infer_status (*write)(int fd, uint64_t offset, const void *src, size_t n, int *os_error); /* all n bytes */
+    infer_status (*sync)(int fd, int *os_error);                                             /* to the disk */
+    /* Gives a file its final name, replacing what had it. fd: from `create`, closed here in any case; or -1. */
+    infer_status (*rename)(int fd, const char *from, const char *to, int *os_error);
+    infer_status (*sync_dir)(const char *dir, int *os_error); /* makes renames and unlinks in it durable */
+    infer_status (*unlink)(const char *path, int *os_error);  /* NOT_FOUND: no such file */
+    /* Unlinks a file made by `create` whose writer is gone; leaves one alone whose writer lives, or of which that cannot be told. */
+    void (*reap)(const char *path);
+    infer_status (*make_dir)(const char *path, int *os_error); /* it may exist */
+    /* Calls fn for each name in a directory, in no order, "." and ".." left out, until fn returns false. */
+    infer_status (*list)(const char *dir, bool (*fn)(void *arg, const char *name), void *arg, int *os_error);
+    /* Makes `to`, empty so far, share the blocks of `from`. UNSUPPORTED: this file system cannot; copy then. */
+    infer_status (*clone)(int from, int to, uint64_t size, int *os_error);
 };
+
+/* What an error number of `create` and `write` means. */
+bool os_error_exists(int os_error); /* the name is taken */
+bool os_error_full(int os_error);   /* disk, quota or the largest size of a file */
 
 extern const struct os_io os_io_default;
 

@@ -16,7 +16,7 @@
 /* Host arrays of a batch, [ENGINE_BATCH_ROWS] each. */
 struct batch_arrays {
     uint32_t ids[ENGINE_BATCH_ROWS], positions[ENGINE_BATCH_ROWS], out_rows[ENGINE_BATCH_ROWS];
-    uint64_t lo[NET_KV_GROUPS][ENGINE_BATCH_ROWS], hi[ENGINE_BATCH_ROWS];
+    uint64_t lo[NET_LAYER_GROUPS][ENGINE_BATCH_ROWS], hi[ENGINE_BATCH_ROWS], exact_pages[ENGINE_BATCH_ROWS];
     float *out[ENGINE_BATCH_ROWS];
     bool finite[ENGINE_BATCH_ROWS]; /* of out */
     struct batch_embedding embeddings[ENGINE_BATCH_ROWS];
@@ -83,6 +83,7 @@ struct infer_session {
     infer_model *model;
     uint32_t n_ctx;
     int32_t kv_type;
+    uint32_t kv_recent; /* of mixed types, a multiple of 64 */
     uint64_t adapters;         /* of what is appended from now on; 0: none */
     /* Shared with forks and checkpoints (base/shared.h): read freely below the lengths, written only in session_append and its kin. */
     struct element *elements;
@@ -147,6 +148,12 @@ uint32_t session_vocab(const infer_session *s);
 
 /* items: full-size structs of different sessions of one model (checked by the caller). */
 infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *cancel, infer_error *err);
+
+/* graft.c: see infer_session_shift and infer_session_graft. rerun may be NULL. A failure leaves s as it was. */
+struct infer_checkpoint;
+infer_status session_shift(infer_session *s, uint64_t keep, uint64_t drop, infer_error *err);
+infer_status session_graft(infer_session *s, const struct infer_checkpoint *ckpt, uint64_t first, uint64_t count, uint64_t recompute,
+                           uint64_t *rerun, infer_error *err);
 
 infer_status generate_begin(infer_session *s, const infer_generate_options *options, infer_error *err);
 infer_status generate_next(infer_session *s, infer_event *event, infer_cancel *cancel, infer_error *err);

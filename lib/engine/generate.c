@@ -1,12 +1,28 @@
 /* Generation as a pull: each call does one bounded piece of work. */
 #include "engine/engine.h"
 
+/* Whether a full context could be shifted as asked for. */
+static infer_status check_shift(const infer_session *s, const infer_generate_options *o, infer_error *err)
+{
+    if (!o->shift_drop)
+        return INFER_OK;
+    if (s->model->net->arch->positions == POSITIONS_LEARNED)
+        return err_set(err, INFER_ERROR_UNSUPPORTED, "a model with learned positions cannot shift its context");
+    if (o->shift_keep >= s->n_ctx || o->shift_drop >= s->n_ctx - o->shift_keep)
+        return err_at(err, INFER_ERROR_ARGUMENT, "shift_drop", 10, ERR_NO_OFFSET,
+                      "shift_keep and shift_drop together must be less than the context of %u", s->n_ctx);
+    return INFER_OK;
+}
+
 infer_status generate_begin(infer_session *s, const infer_generate_options *options, infer_error *err)
 {
     if (options->flags & ~(uint32_t)(INFER_IGNORE_EOS | INFER_SHOW_SPECIAL_TEXT))
         return err_at(err, INFER_ERROR_ARGUMENT, "flags", 5, ERR_NO_OFFSET, "unknown flags");
     if (s->length == 0)
         return err_set(err, INFER_ERROR_STATE, "the session is empty: append a prompt first");
+    infer_status st = check_shift(s, options, err);
+    if (st != INFER_OK)
+        return st;
     session_want_last_logits(s);
     s->gen = (struct generation){.active = true, .options = *options};
     s->gen.detok.size = (uint32_t)sizeof s->gen.detok;
@@ -43,6 +59,19 @@ static infer_status done_event(infer_session *s, infer_event *event, infer_error
     event->id = -1;
     event->finish_reason = s->gen.finish_reason;
     s->gen.active = false;
+    return INFER_OK;
+}
+
+static infer_status shift_event(infer_session *s, infer_event *event, infer_error *err)
+{
+    uint64_t drop = s->gen.options.shift_drop;
+    infer_status st = session_shift(s, s->gen.options.shift_keep, drop, err);
+    if (st != INFER_OK)
+        return st;
+    event->kind = INFER_EVENT_SHIFT;
+    event->id = -1;
+    event->done = drop;
+    event->total = s->length;
     return INFER_OK;
 }
 
@@ -101,6 +130,8 @@ infer_status generate_next(infer_session *s, infer_event *event, infer_cancel *c
             return INFER_OK;
         }
     }
+    if (s->length == s->n_ctx && g->options.shift_drop)
+        return shift_event(s, event, err);
     if (s->length == s->n_ctx) {
         g->finishing = true;
         g->finish_reason = INFER_FINISH_CONTEXT;

@@ -6,6 +6,7 @@
 #include "base/shared.h"
 
 #define MAX_CTX ((uint32_t)1 << 24) /* positions are exact in f32 */
+#define MAX_RECENT 4096u
 
 static const struct alloc *session_alloc(const infer_session *s)
 {
@@ -20,8 +21,12 @@ uint32_t session_vocab(const infer_session *s)
 static infer_status check_options(const infer_model *m, const infer_session_options *o, infer_error *err)
 {
     uint32_t trained = m->net->h.n_ctx_train;
-    if (o->kv_type < INFER_KV_F16 || o->kv_type > INFER_KV_INT8)
+    if (o->kv_type < INFER_KV_F16 || o->kv_type > INFER_KV_MIXED_F32)
         return err_at(err, INFER_ERROR_ARGUMENT, "kv_type", 7, ERR_NO_OFFSET, "unknown KV type %d", (int)o->kv_type);
+    if (o->kv_recent && !net_kv_is_mixed(o->kv_type))
+        return err_at(err, INFER_ERROR_ARGUMENT, "kv_recent", 9, ERR_NO_OFFSET, "belongs to the mixed KV types only");
+    if (o->kv_recent > MAX_RECENT)
+        return err_at(err, INFER_ERROR_ARGUMENT, "kv_recent", 9, ERR_NO_OFFSET, "at most %u elements", MAX_RECENT);
     if (o->n_ctx > MAX_CTX)
         return err_at(err, INFER_ERROR_ARGUMENT, "n_ctx", 5, ERR_NO_OFFSET, "at most %u elements", MAX_CTX);
     if (m->net->arch->positions == POSITIONS_LEARNED && o->n_ctx > trained)
@@ -45,9 +50,11 @@ infer_status session_create(infer_model *model, const infer_session_options *opt
     buf_init(&s->text, session_alloc(s), 0);
     s->n_ctx = options->n_ctx ? options->n_ctx : net->h.n_ctx_train < MAX_CTX ? net->h.n_ctx_train : MAX_CTX;
     s->kv_type = options->kv_type;
+    if (net_kv_is_mixed(s->kv_type))
+        s->kv_recent = options->kv_recent ? (options->kv_recent + DEV_KV_PAGE - 1) / DEV_KV_PAGE * DEV_KV_PAGE : DEV_KV_PAGE;
     s->approximate_from = UINT64_MAX;
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
-        kv_seq_init(&s->kv[g], net_kv_page_bytes(net, s->kv_type, g), g == 0 ? 0 : net->h.window);
+        kv_seq_init(&s->kv[g], net_kv_page_bytes(net, s->kv_type, g), net_kv_window(net, s->kv_recent, g));
     st = sampler_init(&s->sampler, session_alloc(s), net->h.n_logits, net->h.n_vocab, err);
     if (st != INFER_OK) {
         session_release(s);
@@ -289,7 +296,7 @@ static infer_status fork_into(infer_session *f, const infer_session *s, infer_er
 static infer_status fork_session(const infer_session *s, infer_session **out, infer_error *err)
 {
     infer_session *f = NULL;
-    infer_session_options o = {.size = (uint32_t)sizeof o, .n_ctx = s->n_ctx, .kv_type = s->kv_type};
+    infer_session_options o = {.size = (uint32_t)sizeof o, .n_ctx = s->n_ctx, .kv_type = s->kv_type, .kv_recent = s->kv_recent};
     infer_status st = session_create(s->model, &o, &f, err);
     if (st != INFER_OK)
         return st;

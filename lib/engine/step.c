@@ -43,6 +43,7 @@ static void add_row(struct batch *b, struct batch_arrays *ba, const infer_sessio
     ba->lo[0][r] = 0;
     ba->lo[1][r] = net->h.window && element + 1 > net->h.window ? element + 1 - net->h.window : 0;
     ba->hi[r] = element + 1;
+    ba->exact_pages[r] = net_kv_exact_page(element, s->kv_recent);
     if (e->id < 0)
         ba->embeddings[b->n_embeddings++] =
             (struct batch_embedding){r, s->rows + (size_t)e->row * net->h.n_embd};
@@ -151,8 +152,10 @@ static void step_all(infer_engine *engine, const struct net *net, infer_step_ite
     struct part parts[ENGINE_BATCH_ROWS];
     for (;;) {
         struct batch b = {.ids = ba->ids, .positions = ba->positions, .embeddings = ba->embeddings, .hi = ba->hi,
-                          .lo = {ba->lo[0], ba->lo[1]}, .seqs = {ba->seqs[0], ba->seqs[1]}, .out_rows = ba->out_rows,
-                          .out = ba->out, .finite = ba->finite};
+                          .exact_pages = ba->exact_pages, .lo = {ba->lo[0], ba->lo[1]}, .out_rows = ba->out_rows, .out = ba->out,
+                          .finite = ba->finite};
+        for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
+            b.seqs[g] = ba->seqs[g];
         if (cancel_is_set(cancel)) {
             infer_error e = {0};
             infer_status st = err_set(&e, INFER_ERROR_CANCELLED, "cancelled");

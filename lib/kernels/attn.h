@@ -18,7 +18,7 @@
  *
  * KV types are widened exactly, so one order serves all. head_dim: a multiple of 8, at most ATTN_MAX_HEAD_DIM.
  *
- * INT8. A group is 32 dimensions of one position's key or value in one head (the last is shorter where 32 does not divide head_dim), with a scale
+ * INT8. A group is 32 (INT8_64: 64) dimensions of one position's key or value in one head (the last is shorter where that does not divide head_dim), with a scale
  * d in f16: an element is code * d, exact in f32. Rounding a group: amax = max |x|; d = f16(amax / 127), nearest even; code = nearest even of
  * x * (1 / d), the division in f32, limited to -127 .. 127. Where d is 0 (amax up to 127 * 2^-25) all codes are 0; where it is not finite, or x
  * is not, d is NaN and all codes are 0, so that the answer is NaN. A head's codes lie in a page as the elements of the other types; behind them its scales,
@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "kernels/device.h"
 #include "kernels/kernels_config.h"
 
 #define ATTN_BLOCK 64u
@@ -52,12 +53,6 @@ static inline size_t attn_state_floats(uint32_t head_dim)
     return ATTN_STATE_O + (((size_t)head_dim + 15u) & ~(size_t)15u);
 }
 
-#define ATTN_GROUP 32u /* dimensions with one scale in an int8 page */
-static inline uint32_t attn_groups(uint32_t head_dim)
-{
-    return (head_dim + ATTN_GROUP - 1) / ATTN_GROUP;
-}
-
 struct attn_query {
     const float *q; /* [head_dim] */
     float *state;
@@ -65,10 +60,10 @@ struct attn_query {
 };
 
 struct attn_block_args {
-    int32_t kv_type; /* INFER_KV_* */
+    int32_t kv_type; /* as in struct dev_kv */
     uint32_t head_dim;
-    const void *k; /* [head_dim][64], aligned to 64; int8: then scales [attn_groups][64] */
-    const void *v; /* [64][head_dim], aligned to 64; int8: then scales [attn_groups][64] */
+    const void *k; /* [head_dim][64], aligned to 64; int8: then scales [dev_kv_groups][64] */
+    const void *v; /* [64][head_dim], aligned to 64; int8: then scales [dev_kv_groups][64] */
     float scale, softcap;
     const struct attn_query *queries;
     uint32_t n_query;
@@ -88,8 +83,8 @@ typedef void (*attn_finish_fn)(float *dst, const float *state, uint32_t head_dim
 
 /* Keys and values of a page widened to f32, k [head_dim][64] and v [64][head_dim]: what was in a->k and a->v. */
 typedef void (*attn_widen_fn)(float *k, float *v, const struct attn_block_args *a);
-/* n floats to int8 and the scales of their groups. */
-typedef void (*attn_round8_fn)(int8_t *codes, uint16_t *scales, const float *x, uint32_t n);
+/* n floats to int8 and the scales of their groups, `group` (32 or 64) floats each. */
+typedef void (*attn_round8_fn)(int8_t *codes, uint16_t *scales, const float *x, uint32_t n, uint32_t group);
 
 struct attn_kernels {
     attn_block_fn block;
@@ -132,7 +127,7 @@ static inline bool attn_is_empty(const float *state)
 #define ATTN_PROTOTYPE(name, level)                                                                                    \
     void attn_block_##name(const struct attn_block_args *a);                                                           \
     void attn_widen_##name(float *k, float *v, const struct attn_block_args *a);                                       \
-    void attn_round8_##name(int8_t *codes, uint16_t *scales, const float *x, uint32_t n);                              \
+    void attn_round8_##name(int8_t *codes, uint16_t *scales, const float *x, uint32_t n, uint32_t group);              \
     void attn_merge_##name(float *into, const float *parts, uint32_t head_dim, uint32_t n);                            \
     void attn_finish_##name(float *dst, const float *state, uint32_t head_dim);
 ATTN_VARIANTS(ATTN_PROTOTYPE)

@@ -28,17 +28,27 @@ static inline void attn_round8_codes(int8_t *codes, uint16_t scale, const float 
     }
 }
 
-static inline void attn_round8(int8_t *codes, uint16_t *scales, const float *x, uint32_t n)
+/* group: a constant, for the vectors' sake. */
+static inline __attribute__((always_inline)) void attn_round8_groups(int8_t *codes, uint16_t *scales, const float *x, uint32_t n,
+                                                                     uint32_t group)
 {
     uint32_t at = 0;
-    for (; n - at >= ATTN_GROUP; at += ATTN_GROUP) { /* a constant length, for the vectors' sake */
-        scales[at / ATTN_GROUP] = attn_round8_scale(x + at, ATTN_GROUP);
-        attn_round8_codes(codes + at, scales[at / ATTN_GROUP], x + at, ATTN_GROUP);
+    for (; n - at >= group; at += group, scales++) {
+        *scales = attn_round8_scale(x + at, group);
+        attn_round8_codes(codes + at, *scales, x + at, group);
     }
     if (at < n) {
-        scales[at / ATTN_GROUP] = attn_round8_scale(x + at, n - at);
-        attn_round8_codes(codes + at, scales[at / ATTN_GROUP], x + at, n - at);
+        *scales = attn_round8_scale(x + at, n - at);
+        attn_round8_codes(codes + at, *scales, x + at, n - at);
     }
+}
+
+static inline void attn_round8(int8_t *codes, uint16_t *scales, const float *x, uint32_t n, uint32_t group)
+{
+    if (group == DEV_KV_MIN_GROUP)
+        attn_round8_groups(codes, scales, x, n, DEV_KV_MIN_GROUP);
+    else
+        attn_round8_groups(codes, scales, x, n, 2 * DEV_KV_MIN_GROUP);
 }
 
 #endif

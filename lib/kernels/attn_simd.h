@@ -39,6 +39,7 @@ struct product {
     const void *b;               /* [n_k][n] */
     const float *scales;         /* int8: of the groups, [group][64] */
     uint32_t n_k, n;
+    uint32_t group_bits;           /* a group has 2^group_bits dimensions */
     bool fresh;                    /* C begins at +0 */
     const char *ahead, *ahead_end; /* fetched meanwhile, */
     uint32_t ahead_step;           /* so much per k: a multiple of 64 */
@@ -82,9 +83,9 @@ FORCE_INLINE VF load_b(int type, const struct product *p, uint32_t k, uint32_t c
     size_t at = (size_t)k * p->n + col;
     VF x = half ? load_half(type, p->b, at) : load_plain(type, p->b, at);
     if (type == KV_K8)
-        return V_MUL(x, V_LOAD(p->scales + (size_t)(k / ATTN_GROUP) * ATTN_BLOCK + col));
+        return V_MUL(x, V_LOAD(p->scales + (size_t)(k >> p->group_bits) * ATTN_BLOCK + col));
     if (type == KV_V8)
-        return V_MUL(x, V_SET1(p->scales[(size_t)(col / ATTN_GROUP) * ATTN_BLOCK + k]));
+        return V_MUL(x, V_SET1(p->scales[(size_t)(col >> p->group_bits) * ATTN_BLOCK + k]));
     return x;
 }
 
@@ -186,6 +187,7 @@ struct block {
     const struct attn_block_args *a;
     int k_kind, v_kind;
     size_t v_row;                      /* bytes */
+    uint32_t group_bits;
     const float *k_scales, *v_scales;
     const char *ahead_k, *ahead_v;     /* how far was fetched */
     size_t ahead_share;                /* of a tile, of each */
@@ -283,7 +285,8 @@ static void outputs(struct block *b, const struct attn_query *q, uint32_t n, flo
                     bool fetch)
 {
     const struct attn_block_args *a = b->a;
-    struct product p = {.b = (const char *)a->v + j0 * b->v_row, .scales = b->v_scales ? b->v_scales + j0 : NULL, .n_k = j1 - j0, .n = a->head_dim};
+    struct product p = {.b = (const char *)a->v + j0 * b->v_row, .scales = b->v_scales ? b->v_scales + j0 : NULL, .n_k = j1 - j0, .n = a->head_dim,
+                        .group_bits = b->group_bits};
     if (j0 >= j1)
         return;
     for (uint32_t r = 0; r < n; r++) {
@@ -320,7 +323,7 @@ static void tile(struct block *b, const struct attn_query *q, uint32_t n)
 {
     _Alignas(64) float s[TILE][ATTN_BLOCK];
     const struct attn_block_args *a = b->a;
-    struct product p = {.b = a->k, .scales = b->k_scales, .n_k = a->head_dim, .n = ATTN_BLOCK, .fresh = true};
+    struct product p = {.b = a->k, .scales = b->k_scales, .n_k = a->head_dim, .n = ATTN_BLOCK, .group_bits = b->group_bits, .fresh = true};
     for (uint32_t r = 0; r < n; r++) {
         p.a[r] = q[r].q;
         p.c[r] = s[r];
@@ -339,18 +342,19 @@ static const uint16_t *scales_behind(const struct attn_block_args *a, const void
 static void widen_scales(const struct attn_block_args *a, const void *codes, float *dst)
 {
     const uint16_t *src = scales_behind(a, codes);
-    for (uint32_t i = 0; i < attn_groups(a->head_dim) * ATTN_BLOCK; i += LANES)
+    for (uint32_t i = 0; i < dev_kv_groups(a->kv_type, a->head_dim) * ATTN_BLOCK; i += LANES)
         V_STORE(dst + i, V_LOAD_F16(src + i));
 }
 
-#define MAX_SCALES (ATTN_MAX_HEAD_DIM / ATTN_GROUP * ATTN_BLOCK)
+#define MAX_SCALES (ATTN_MAX_HEAD_DIM / DEV_KV_MIN_GROUP * ATTN_BLOCK)
 
 static void run_tiles(const struct attn_block_args *a, const float *k_scales, const float *v_scales)
 {
     uint32_t n_tiles = (a->n_query + TILE - 1) / TILE;
-    bool i8 = a->kv_type == INFER_KV_INT8;
+    uint32_t group = dev_kv_group(a->kv_type);
+    bool i8 = group != 0;
     struct block b = {.a = a, .k_kind = i8 ? KV_K8 : a->kv_type, .v_kind = i8 ? KV_V8 : a->kv_type,
-                      .v_row = a->head_dim * (i8 ? 1u : a->kv_type == INFER_KV_F32 ? 4u : 2u), .k_scales = k_scales,
+                      .v_row = (size_t)a->head_dim * dev_kv_elem_bytes(a->kv_type), .group_bits = group == 64 ? 6 : 5, .k_scales = k_scales,
                       .v_scales = v_scales, .ahead_k = a->ahead_k, .ahead_v = a->ahead_v,
                       .ahead_share = (a->ahead_bytes / n_tiles + 63) & ~(size_t)63};
     for (uint32_t i = 0; i < a->n_query; i += TILE)
@@ -368,7 +372,7 @@ static __attribute__((noinline)) void run_tiles_i8(const struct attn_block_args 
 
 void NAME(attn_block)(const struct attn_block_args *a)
 {
-    if (a->kv_type == INFER_KV_INT8)
+    if (dev_kv_group(a->kv_type))
         run_tiles_i8(a);
     else
         run_tiles(a, NULL, NULL);
@@ -393,15 +397,16 @@ static void widen_any(int32_t type, float *dst, const void *src, size_t n)
 static void widen_i8(float *k, float *v, const struct attn_block_args *a)
 {
     const int8_t *k8 = a->k, *v8 = a->v;
+    uint32_t group = dev_kv_group(a->kv_type);
     _Alignas(64) float scales[ATTN_BLOCK];
     for (uint32_t d = 0; d < a->head_dim; d++)
         for (uint32_t j = 0; j < ATTN_BLOCK; j += LANES) {
             size_t at = (size_t)d * ATTN_BLOCK + j;
-            V_STORE(k + at, V_MUL(V_LOAD_I8(k8 + at), V_LOAD_F16(scales_behind(a, k8) + d / ATTN_GROUP * ATTN_BLOCK + j)));
+            V_STORE(k + at, V_MUL(V_LOAD_I8(k8 + at), V_LOAD_F16(scales_behind(a, k8) + d / group * ATTN_BLOCK + j)));
         }
-    for (uint32_t d = 0; d < a->head_dim; d += ATTN_GROUP) {
-        uint32_t end = a->head_dim - d < ATTN_GROUP ? a->head_dim : d + ATTN_GROUP;
-        widen_plain(KV_F16, scales, scales_behind(a, v8) + d / ATTN_GROUP * ATTN_BLOCK, ATTN_BLOCK);
+    for (uint32_t d = 0; d < a->head_dim; d += group) {
+        uint32_t end = a->head_dim - d < group ? a->head_dim : d + group;
+        widen_plain(KV_F16, scales, scales_behind(a, v8) + d / group * ATTN_BLOCK, ATTN_BLOCK);
         for (uint32_t j = 0; j < ATTN_BLOCK; j++)
             for (uint32_t i = d; i < end; i++)
                 v[(size_t)j * a->head_dim + i] = (float)v8[(size_t)j * a->head_dim + i] * scales[j];
@@ -411,7 +416,7 @@ static void widen_i8(float *k, float *v, const struct attn_block_args *a)
 void NAME(attn_widen)(float *k, float *v, const struct attn_block_args *a)
 {
     size_t n = (size_t)a->head_dim * ATTN_BLOCK;
-    if (a->kv_type == INFER_KV_INT8) {
+    if (dev_kv_group(a->kv_type)) {
         widen_i8(k, v, a);
         return;
     }
@@ -419,9 +424,9 @@ void NAME(attn_widen)(float *k, float *v, const struct attn_block_args *a)
     widen_any(a->kv_type, v, a->v, n);
 }
 
-void NAME(attn_round8)(int8_t *codes, uint16_t *scales, const float *x, uint32_t n)
+void NAME(attn_round8)(int8_t *codes, uint16_t *scales, const float *x, uint32_t n, uint32_t group)
 {
-    attn_round8(codes, scales, x, n);
+    attn_round8(codes, scales, x, n, group);
 }
 
 #define MERGE 16u /* queries whose weights are computed at once */

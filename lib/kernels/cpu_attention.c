@@ -32,12 +32,19 @@ struct call {
     const struct dev_attention *op;
     uint32_t group;    /* query heads a KV head */
     uint32_t max_rows; /* of a tile */
-    size_t state_floats, head_bytes;
+    size_t state_floats;
     struct tile *tiles;
     struct part *parts; /* of all tiles */
     float *partials;    /* [part][n_head_kv][max_rows * group][state_floats] */
     uint32_t n_tiles;
     uint64_t n_parts;
+};
+
+/* The keys and values of one head in one page; NULL: nothing. */
+struct head {
+    const char *k, *v;
+    int32_t type;
+    size_t bytes; /* of each */
 };
 
 /* What a worker needs for one item. */
@@ -47,8 +54,9 @@ struct space {
     float *states, *totals;     /* [max_rows * group][state_floats] */
     float *k, *v;               /* a page widened to f32 */
     bool all;                   /* queries holds all queries of the item, seeing all of a block */
+    uint32_t n_exact;           /* of the queries of a block, the first so many read it in the exact type */
     uint64_t end;               /* the item's blocks lie below this one */
-    const char *after_k, *after_v; /* what is probably read after the item, or NULL */
+    struct head after;          /* what is probably read after the item */
 };
 
 static uint64_t round64(uint64_t n)
@@ -84,16 +92,27 @@ static uint32_t add_queries(const struct call *c, const struct space *s, uint32_
     return n;
 }
 
+/* Whether row i of a tile reads a block in the exact type. */
+static bool reads_exact(const struct call *c, const struct tile *t, uint32_t i, uint64_t block)
+{
+    const uint64_t *pages = c->op->exact.pages;
+    return pages && block >= pages[t->row + i];
+}
+
 /* The queries of a tile that see something of a block, with the state of each; how many. */
 static uint32_t visible_queries(const struct call *c, const struct tile *t, uint64_t block, struct space *s)
 {
     const struct dev_attention *op = c->op;
     uint64_t first = block * ATTN_BLOCK;
     uint32_t n = 0;
+    s->n_exact = 0;
     if (first >= t->all_lo && first + ATTN_BLOCK <= t->all_hi) {
         for (uint32_t i = 0; i < t->n_row && !s->all; i++)
             n = add_queries(c, s, n, i, 0, ATTN_BLOCK);
         s->all = true;
+        while (s->n_exact < t->n_row && reads_exact(c, t, s->n_exact, block))
+            s->n_exact++;
+        s->n_exact *= c->group;
         return t->n_row * c->group;
     }
     s->all = false;
@@ -104,42 +123,47 @@ static uint32_t visible_queries(const struct call *c, const struct tile *t, uint
         uint32_t j0 = lo > first ? (uint32_t)(lo - first) : 0;
         uint32_t j1 = hi - first < ATTN_BLOCK ? (uint32_t)(hi - first) : ATTN_BLOCK;
         n = add_queries(c, s, n, i, j0, j1);
+        s->n_exact = reads_exact(c, t, i, block) ? n : s->n_exact;
     }
     return n;
 }
 
-/* The keys and values of a page's head; NULL: the page is absent. */
-static const char *keys_at(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t block)
-{
-    const char *page = cpu_ptr(t->seq->pages[block]);
-    return page ? page + c->op->kv.k_off + kv_head * c->head_bytes : NULL;
-}
-
-static const char *values_at(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t block)
-{
-    const char *page = cpu_ptr(t->seq->pages[block]);
-    return page ? page + c->op->kv.v_off + kv_head * c->head_bytes : NULL;
-}
-
-static void run_block(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t block, struct space *s)
+static struct head head_at(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t block, bool exact)
 {
     const struct dev_attention *op = c->op;
-    uint32_t n = visible_queries(c, t, block, s);
-    if (!n)
-        return;
-    bool more = block + 1 < s->end;
+    const struct dev_kv *kv = exact ? &op->exact.kv : &op->kv;
+    const char *page = cpu_ptr((exact ? &op->exact.seqs[t->seq - op->seqs] : t->seq)->pages[block]);
+    struct head h = {.type = kv->type, .bytes = (size_t)dev_kv_head_bytes(kv->type, kv->head_dim)};
+    if (page) {
+        h.k = page + kv->k_off + kv_head * h.bytes;
+        h.v = page + kv->v_off + kv_head * h.bytes;
+    }
+    return h;
+}
+
+/* What the last of a tile's queries read: what to fetch ahead. */
+static struct head head_ahead(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t block)
+{
+    return head_at(c, t, kv_head, block, reads_exact(c, t, t->n_row - 1, block));
+}
+
+/* One block in one type. */
+static void run_head(const struct call *c, const struct head *h, const struct head *ahead, const struct attn_query *queries, uint32_t n,
+                     const struct space *s)
+{
+    const struct dev_attention *op = c->op;
     struct attn_block_args a = {
-        .kv_type = op->kv.type,
+        .kv_type = h->type,
         .head_dim = op->kv.head_dim,
-        .k = keys_at(c, t, kv_head, block),
-        .v = values_at(c, t, kv_head, block),
+        .k = h->k,
+        .v = h->v,
         .scale = op->scale,
         .softcap = op->softcap,
-        .queries = s->queries,
+        .queries = queries,
         .n_query = n,
-        .ahead_k = more ? keys_at(c, t, kv_head, block + 1) : s->after_k,
-        .ahead_v = more ? values_at(c, t, kv_head, block + 1) : s->after_v,
-        .ahead_bytes = c->head_bytes,
+        .ahead_k = ahead->k,
+        .ahead_v = ahead->v,
+        .ahead_bytes = ahead->bytes,
     };
     if (a.kv_type != INFER_KV_F32 && n >= WIDEN_QUERIES) {
         c->d->k.attn.widen(s->k, s->v, &a);
@@ -148,6 +172,22 @@ static void run_block(const struct call *c, const struct tile *t, uint32_t kv_he
         a.kv_type = INFER_KV_F32;
     }
     c->d->k.attn.block(&a);
+}
+
+static void run_block(const struct call *c, const struct tile *t, uint32_t kv_head, uint64_t block, struct space *s)
+{
+    uint32_t n = visible_queries(c, t, block, s);
+    if (!n)
+        return;
+    struct head none = {0}, ahead = block + 1 < s->end ? head_ahead(c, t, kv_head, block + 1) : s->after;
+    if (s->n_exact) {
+        struct head h = head_at(c, t, kv_head, block, true);
+        run_head(c, &h, s->n_exact == n ? &ahead : &none, s->queries, s->n_exact, s);
+    }
+    if (s->n_exact < n) {
+        struct head h = head_at(c, t, kv_head, block, false);
+        run_head(c, &h, &ahead, s->queries + s->n_exact, n - s->n_exact, s);
+    }
 }
 
 static void pack_queries(const struct call *c, const struct tile *t, uint32_t kv_head, const struct space *s)
@@ -198,13 +238,6 @@ static uint64_t tile_end(const struct tile *t)
     return (t->hi + ATTN_BLOCK - 1) / ATTN_BLOCK;
 }
 
-/* Notes where `tile` begins to read: what comes after an item, if all threads are equally fast. */
-static void note_after(const struct call *c, struct space *s, const struct tile *t, uint32_t kv_head, uint64_t block)
-{
-    s->after_k = keys_at(c, t, kv_head, block);
-    s->after_v = values_at(c, t, kv_head, block);
-}
-
 /* A whole (tile, KV head). The last tiles of a prompt see the most: they go first. */
 static void tile_task(void *arg, uint32_t worker, uint64_t task)
 {
@@ -216,7 +249,7 @@ static void tile_task(void *arg, uint32_t worker, uint64_t task)
     s.end = tile_end(t);
     if (after / n_head < c->n_tiles) {
         const struct tile *next = &c->tiles[c->n_tiles - 1 - after / n_head];
-        note_after(c, &s, next, (uint32_t)(after % n_head), next->lo / ATTN_BLOCK);
+        s.after = head_ahead(c, next, (uint32_t)(after % n_head), next->lo / ATTN_BLOCK);
     }
     pack_queries(c, t, kv_head, &s);
     if (t->n_part == 1) {
@@ -253,7 +286,7 @@ static void part_task(void *arg, uint32_t worker, uint64_t task)
         const struct part *next = &c->parts[after / n_head];
         const struct tile *u = &c->tiles[next->tile];
         uint64_t first = u->lo / ATTN_BLOCK, block = next->part * (ATTN_PART / ATTN_BLOCK);
-        note_after(c, &s, u, (uint32_t)(after % n_head), block > first ? block : first);
+        s.after = head_ahead(c, u, (uint32_t)(after % n_head), block > first ? block : first);
     }
     pack_queries(c, t, kv_head, &s);
     run_part(c, t, kv_head, c->parts[i].part, &s);
@@ -367,7 +400,6 @@ void cpu_attention(struct device *dev, const struct dev_attention *op)
         .op = op,
         .group = op->n_head / op->kv.n_head_kv,
         .state_floats = attn_state_floats(op->kv.head_dim),
-        .head_bytes = (size_t)dev_kv_head_bytes(op->kv.type, op->kv.head_dim),
     };
     if (c.d->failed)
         return;

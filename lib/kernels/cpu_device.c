@@ -475,6 +475,7 @@ static const struct device_ops cpu_ops = {
     .rope_table = op_rope_table,
     .rope = op_rope,
     .kv_write = cpu_kv_write,
+    .kv_move = cpu_kv_move,
     .attention = cpu_attention,
     .act = op_act,
     .add = op_add,

@@ -69,5 +69,6 @@ void cpu_matmul(struct device *d, struct dev_ref src, uint32_t src_stride, uint3
 void cpu_kv_write(struct device *d, const struct dev_kv *kv, struct dev_ref k, uint32_t k_stride, struct dev_ref v,
                   uint32_t v_stride, const struct dev_seq *seqs, uint32_t n_seq);
 void cpu_attention(struct device *d, const struct dev_attention *op);
+void cpu_kv_move(struct device *d, const struct dev_kv_move *op);
 
 #endif

@@ -78,22 +78,37 @@ enum dev_act { DEV_ACT_SILU, DEV_ACT_GELU_TANH, DEV_ACT_GELU_ERF, DEV_ACT_RELU }
 
 /* Where a layer's keys and values lie inside a KV page, and how. For each KV head h:
  * K transposed [head_dim][64] at k_off + h * dev_kv_head_bytes, V [64][head_dim] at v_off + h * dev_kv_head_bytes.
- * INT8: groups of 32 dimensions of a position's head share a scale; behind a head's codes f16 scales, [groups][64] for both. */
+ * INT8, INT8_64: groups of 32 or 64 dimensions of a position's head share a scale; behind a head's codes f16 scales, [groups][64] for both. */
 struct dev_kv {
-    int32_t type; /* INFER_KV_* */
+    int32_t type; /* INFER_KV_F16 .. INFER_KV_INT8_64 */
     uint32_t n_head_kv, head_dim;
     uint64_t k_off, v_off; /* bytes from the start of the page, multiples of 64 */
 };
 
-#define DEV_KV_GROUP 32u
+#define DEV_KV_MIN_GROUP 32u
+
+/* Dimensions of a head that share a scale; 0: the type has no scales. */
+static inline uint32_t dev_kv_group(int32_t type)
+{
+    return type == INFER_KV_INT8 ? DEV_KV_MIN_GROUP : type == INFER_KV_INT8_64 ? 64u : 0;
+}
+
+/* Scales of one position's key, or value. */
+static inline uint32_t dev_kv_groups(int32_t type, uint32_t head_dim)
+{
+    uint32_t group = dev_kv_group(type);
+    return group ? (head_dim + group - 1) / group : 0;
+}
+
+static inline uint32_t dev_kv_elem_bytes(int32_t type)
+{
+    return dev_kv_group(type) ? 1 : type == INFER_KV_F32 ? 4 : 2;
+}
 
 /* Bytes of a head's keys, or values, in a page: a multiple of 64. */
 static inline uint64_t dev_kv_head_bytes(int32_t type, uint32_t head_dim)
 {
-    uint64_t n = (uint64_t)head_dim * DEV_KV_PAGE, groups = ((uint64_t)head_dim + DEV_KV_GROUP - 1) / DEV_KV_GROUP;
-    if (type == INFER_KV_INT8)
-        return n + groups * DEV_KV_PAGE * 2;
-    return type == INFER_KV_F32 ? n * 4 : n * 2;
+    return DEV_KV_PAGE * ((uint64_t)head_dim * dev_kv_elem_bytes(type) + dev_kv_groups(type, head_dim) * 2ull);
 }
 
 /* A run of batch rows that belong to one sequence: rows [row, row + n_row) are its elements [index, index + n_row). */
@@ -101,6 +116,14 @@ struct dev_seq {
     uint32_t row, n_row;
     uint64_t index;
     const struct dev_ref *pages; /* of element e: pages[e / 64]; those that no query of this call sees may be absent */
+};
+
+/* Keys and values of a mixed session, which lie in pages twice: of all elements in a coarse type, and of those that late queries see near them
+ * in an exact one. Row r reads pages[r] (a page's number) and those above it from here; it does not decrease within a sequence. */
+struct dev_exact {
+    struct dev_kv kv;
+    const struct dev_seq *seqs; /* as those of the call, each with its pages of this type */
+    const uint64_t *pages;      /* host memory, [n_row]; NULL: there is no such type */
 };
 
 /* Query row r sees the elements lo[r] <= e < hi[r] of its sequence, at least one. dst and q: [n_row][n_head][head_dim]. Query head h reads KV head
@@ -114,6 +137,20 @@ struct dev_attention {
     const struct dev_seq *seqs;
     uint32_t n_seq;
     const uint64_t *lo, *hi; /* host memory, [n_row] */
+    struct dev_exact exact;
+};
+
+/* The keys and values of elements [src, src + n) of one sequence become those of [dst, dst + n) of another, whose pages are not the same. Keys
+ * move to positions `delta` further: they are widened to f32, rotated by |delta| * inv_freq forwards or back (as rope_table and rope do it, without
+ * mscale) and rounded to the KV type again. With delta 0, and values always, the stored bits are copied. */
+struct dev_kv_move {
+    struct dev_kv kv;
+    enum dev_rope_kind kind;
+    uint32_t n_rot;          /* even, at most head_dim */
+    struct dev_ref inv_freq; /* f32 [n_rot / 2] */
+    int64_t delta;           /* below 2^32 either way */
+    const struct dev_ref *src_pages, *dst_pages; /* of element e: pages[e / 64] */
+    uint64_t src, dst, n;
 };
 
 #define DEV_READ_ROWS 16u
@@ -150,6 +187,7 @@ struct device_ops {
     void (*kv_write)(struct device *d, const struct dev_kv *kv, struct dev_ref k, uint32_t k_stride, struct dev_ref v,
                      uint32_t v_stride, const struct dev_seq *seqs, uint32_t n_seq);
     void (*attention)(struct device *d, const struct dev_attention *op);
+    void (*kv_move)(struct device *d, const struct dev_kv_move *op);
     /* dst[r][i] = act(gate[r][i]) * up[r][i]; up absent: act alone. All with the same stride. dst may be gate. */
     void (*act)(struct device *d, enum dev_act act, struct dev_ref dst, struct dev_ref gate, struct dev_ref up,
                 uint32_t n_row, uint32_t width, uint32_t stride);
@@ -183,7 +221,7 @@ int32_t cpu_device_level(const struct device *d);
 /* Can a matrix of this INFER_TYPE_* take part in matmul? (embed takes every type.) */
 bool cpu_device_can_multiply(int32_t type);
 
-/* attention and kv_write: head_dim is a multiple of DEV_HEAD_DIM_STEP, at most DEV_MAX_HEAD_DIM; n_head is a multiple of n_head_kv. */
+/* attention, kv_write and kv_move: head_dim is a multiple of DEV_HEAD_DIM_STEP, at most DEV_MAX_HEAD_DIM; n_head is a multiple of n_head_kv. */
 #define DEV_HEAD_DIM_STEP 8u
 #define DEV_MAX_HEAD_DIM 1024u
 

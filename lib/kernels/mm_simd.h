@@ -265,15 +265,17 @@ struct sink {
     /* one column */
     const struct mm_xblock *x;
     vf acc;
-    uintptr_t ahead; /* memory wanted soon: where that of this unit begins */
+    uintptr_t ahead, near; /* memory wanted later, and next: where that of this unit begins */
 };
 
 /* A unit of `bytes` (a block, or a superblock, of 16 rows) asks for as many bytes ahead, a line at a time between its own loads: requests in
- * a burst cost a quarter of the bandwidth. Into the second-level cache: in the first they would evict the rows in use. */
+ * a burst cost a quarter of the bandwidth. Twice: far ahead into the second-level cache (in the first they would evict the rows in use), which
+ * has room for more requests but drops some when it is busy; a few rows ahead into the first, which drops none. */
 INLINE void touch(struct sink *s, uint32_t line, uint32_t bytes)
 {
     if (s->fused && 64 * line < bytes * V_ROWS / 16) {
         vprefetch(s->ahead + 64 * line);
+        vprefetch_near(s->near + 64 * line);
         __asm__ __volatile__("" ::: "memory"); /* keeps the loads on their sides */
     }
 }
@@ -285,6 +287,7 @@ INLINE void touch_rest(struct sink *s, uint32_t parts, uint32_t bytes)
     for (uint32_t line = (parts * V_ROWS + 15) / 16; 64 * line < bytes * V_ROWS / 16; line++)
         touch(s, line, bytes);
     s->ahead += bytes * V_ROWS / 16;
+    s->near += bytes * V_ROWS / 16;
 }
 
 INLINE void touch_part(struct sink *s, uint32_t part, uint32_t bytes)
@@ -568,13 +571,15 @@ INLINE void walk_iq4_xs(const uint8_t *p, uint64_t stride, uint32_t n, struct si
 #include "kernels/mm_simd_iq.h"
 #endif
 
+#define NEAR_ROWS 4u
 #define DEFINE_ONE(type, name, panel, v)                                                                                 \
     void mm_one_##name##_##v(const uint8_t *w, uint64_t row_bytes, uint32_t n_block, const struct mm_xblock *x,        \
                              float acc[16], uintptr_t ahead)                                                           \
     {                                                                                                                  \
         for (int lane = 0; lane < 16; lane += V_ROWS) {                                                                \
             uintptr_t half = lane ? (uintptr_t)n_block * panel / 2 : 0;                                                \
-            struct sink s = {.fused = true, .x = x, .acc = vloadf(acc + lane), .ahead = ahead + half};                 \
+            uintptr_t near = (uintptr_t)w + (uintptr_t)(NEAR_ROWS * row_bytes) + half;                                 \
+            struct sink s = {.fused = true, .x = x, .acc = vloadf(acc + lane), .ahead = ahead + half, .near = near};   \
             walk_##name(w + (uint64_t)lane * row_bytes, row_bytes, n_block, &s);                                       \
             vstoref(acc + lane, s.acc);                                                                                \
         }                                                                                                              \

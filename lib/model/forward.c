@@ -52,7 +52,7 @@ struct pass {
     struct device *dev;
     const struct device_ops *ops;
     const struct batch *b;
-    struct dev_ref x, hid, q, k, v, a, g, u, rope[NET_KV_GROUPS], picked, logits;
+    struct dev_ref x, hid, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, logits;
     uint32_t q_width, kv_width;
 };
 
@@ -78,7 +78,7 @@ static void embed(const struct pass *p)
     if (p->net->arch->positions == POSITIONS_LEARNED)
         p->ops->embed(p->dev, p->x, &p->net->global[SLOT_POS_EMBD], b->positions, b->n_row, 1.0f, 1);
     else
-        for (uint32_t group = 0; group < NET_KV_GROUPS; group++)
+        for (uint32_t group = 0; group < NET_LAYER_GROUPS; group++)
             if (p->net->group_layers[group])
                 p->ops->rope_table(p->dev, p->rope[group], p->net->inv_freq[group], p->h->n_rot / 2, b->positions,
                                    b->n_row, p->net->rope_mscale[group]);
@@ -122,13 +122,24 @@ static void prepare_heads(const struct pass *p, uint32_t layer, struct dev_ref x
                                                 .stride = width});
 }
 
+/* What a layer of a mixed session keeps beside its int8. */
+static struct dev_exact exact_of(const struct pass *p, uint32_t layer)
+{
+    const struct batch *b = p->b;
+    if (!net_kv_is_mixed(b->kv_type))
+        return (struct dev_exact){.pages = NULL};
+    return (struct dev_exact){net_kv(p->net, b->kv_type, layer, true), b->seqs[NET_KV_EXACT(p->net->layers[layer].group)],
+                              b->exact_pages};
+}
+
 /* hid = attention(norm(x)), after x += hid of the layer before: whoever reads x next adds hid to it first. */
 static void attention_block(const struct pass *p, uint32_t layer)
 {
     const struct net *net = p->net;
     const struct batch *b = p->b;
     uint32_t group = net->layers[layer].group;
-    struct dev_kv kv = net_kv(net, b->kv_type, layer);
+    struct dev_kv kv = net_kv(net, b->kv_type, layer, false);
+    struct dev_exact exact = exact_of(p, layer);
     add_norm(p, p->hid, p->x, layer ? p->hid : (struct dev_ref){0}, b->n_row, net_layer(net, layer, SLOT_ATTN_NORM),
              net_layer(net, layer, SLOT_ATTN_NORM_B));
     struct dev_matmul qkv[3] = {product(net, layer, SLOT_Q, SLOT_Q_B, p->q, p->q_width),
@@ -138,11 +149,13 @@ static void attention_block(const struct pass *p, uint32_t layer)
     prepare_heads(p, layer, p->q, p->h->n_head, SLOT_Q_NORM);
     prepare_heads(p, layer, p->k, p->h->n_head_kv, SLOT_K_NORM);
     p->ops->kv_write(p->dev, &kv, p->k, p->kv_width, p->v, p->kv_width, b->seqs[group], b->n_seq);
+    if (exact.pages)
+        p->ops->kv_write(p->dev, &exact.kv, p->k, p->kv_width, p->v, p->kv_width, exact.seqs, b->n_seq);
     p->ops->attention(p->dev, &(struct dev_attention){.dst = p->a, .q = p->q, .q_stride = p->q_width,
                                                       .dst_stride = p->q_width, .n_head = p->h->n_head,
                                                       .scale = p->h->attn_scale, .softcap = p->h->attn_softcap,
                                                       .kv = kv, .seqs = b->seqs[group], .n_seq = b->n_seq,
-                                                      .lo = b->lo[group], .hi = b->hi});
+                                                      .lo = b->lo[group], .hi = b->hi, .exact = exact});
     struct dev_matmul out = product(net, layer, SLOT_ATTN_OUT, SLOT_ATTN_OUT_B, p->hid, p->h->n_embd);
     p->ops->matmul(p->dev, p->a, p->q_width, b->n_row, &out, 1);
     const struct dev_weight *post = net_layer(net, layer, SLOT_ATTN_POST_NORM);

@@ -20,8 +20,9 @@ struct batch {
     int32_t kv_type;
     const struct dev_seq *seqs[NET_KV_GROUPS]; /* [n_seq]: the same rows, each group's pages */
     uint32_t n_seq;
-    const uint64_t *lo[NET_KV_GROUPS]; /* first element that a row sees */
+    const uint64_t *lo[NET_LAYER_GROUPS]; /* first element that a row sees */
     const uint64_t *hi;                /* one past the last: its own */
+    const uint64_t *exact_pages;       /* of mixed types: net_kv_exact_page */
     const uint32_t *out_rows;          /* [n_out] rows whose logits are wanted */
     float *const *out;                 /* [n_out] each n_logits floats */
     bool *finite;              /* [n_out] result: whether all logits of the row are */
@@ -33,7 +34,7 @@ struct workspace {
     struct dev_buffer *buf;
     uint64_t bytes;
     /* offsets into buf of f32 matrices */
-    uint64_t x, h, q, k, v, a, g, u, rope[NET_KV_GROUPS], picked, logits;
+    uint64_t x, h, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, logits;
 };
 
 /* Most rows of logits that are computed at once: bounds the workspace for large vocabularies. */

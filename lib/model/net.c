@@ -230,7 +230,7 @@ static infer_status import_parts(struct binder *b)
 /* Room for the vectors that are not f32, and for the frequencies. */
 static infer_status alloc_own(struct binder *b)
 {
-    uint64_t n = NET_KV_GROUPS * MODEL_MAX_HEAD_DIM;
+    uint64_t n = NET_LAYER_GROUPS * MODEL_MAX_HEAD_DIM;
     for (uint64_t i = 0; i < b->file->n_tensors; i++) {
         const struct file_tensor *t = &b->file->tensors[i];
         if (t->n_dims == 1 && t->type != INFER_TYPE_F32 && t->n <= MODEL_MAX_WIDTH)
@@ -255,7 +255,7 @@ static infer_status make_rope(struct binder *b)
             if (!(factors[i] > 1e-6f && factors[i] < 1e9f))
                 return tensor_error(b, INFER_ERROR_VALUE, t->name.data, t->name.len, "a factor is out of range");
     }
-    for (uint32_t g = 0; g < NET_KV_GROUPS; g++) {
+    for (uint32_t g = 0; g < NET_LAYER_GROUPS; g++) {
         rope_frequencies(&net->h, has ? factors : NULL, g == 1, b->own + b->own_n, &net->rope_mscale[g]);
         net->inv_freq[g] = (struct dev_ref){net->own, b->own_n * 4};
         b->own_n += MODEL_MAX_HEAD_DIM / 2;

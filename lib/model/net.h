@@ -9,11 +9,14 @@
 
 struct layer {
     struct dev_weight w[SLOT_LAYER_COUNT]; /* by slot - SLOT_GLOBAL_COUNT; vectors have n_out 1; data.buf NULL: absent */
-    uint32_t group;                        /* KV group: 0 full, 1 windowed */
+    uint32_t group;                        /* layer group: 0 full, 1 windowed */
     uint32_t group_index;                  /* number of this layer within its group */
 };
 
-#define NET_KV_GROUPS 2
+#define NET_LAYER_GROUPS 2
+/* Page tables of a session: one a layer group, and in a mixed session for each a second one, with what is kept in the exact type. */
+#define NET_KV_GROUPS    (2 * NET_LAYER_GROUPS)
+#define NET_KV_EXACT(layer_group) ((layer_group) + NET_LAYER_GROUPS)
 
 struct net {
     const struct env *env;
@@ -25,9 +28,9 @@ struct net {
     struct dev_buffer **parts; /* imported parts of the file */
     uint32_t n_parts;
     struct dev_buffer *own;    /* vectors that had to be converted to f32, and the rope frequencies */
-    struct dev_ref inv_freq[NET_KV_GROUPS]; /* f32 [n_rot / 2]: of full and windowed layers */
-    float rope_mscale[NET_KV_GROUPS];
-    uint32_t group_layers[NET_KV_GROUPS];   /* layers in each KV group */
+    struct dev_ref inv_freq[NET_LAYER_GROUPS]; /* f32 [n_rot / 2]: of full and windowed layers */
+    float rope_mscale[NET_LAYER_GROUPS];
+    uint32_t group_layers[NET_LAYER_GROUPS];   /* layers in each group */
 };
 
 /* The file must outlive the net. env is kept. */
@@ -40,8 +43,30 @@ static inline const struct dev_weight *net_layer(const struct net *net, uint32_t
     return &net->layers[layer].w[slot - SLOT_GLOBAL_COUNT];
 }
 
-/* KV storage of one group in a page of 64 elements: layers in order, each with all K heads, then all V heads. */
-struct dev_kv net_kv(const struct net *net, int32_t kv_type, uint32_t layer);
-uint64_t net_kv_page_bytes(const struct net *net, int32_t kv_type, uint32_t group); /* 0: the group has no layers */
+/* How the KV groups of a session store elements. kv_type: INFER_KV_*. Mixed types keep all elements as INT8 in the layer groups, and those within
+ * kv_recent elements (a multiple of 64) as F16 or F32 in the exact groups. Element q reads the pages from net_kv_exact_page(q) on, those that hold
+ * anything of the last kv_recent elements up to q, in the exact type, the others in INT8: a function of q and the page alone. */
+static inline bool net_kv_is_mixed(int32_t kv_type)
+{
+    return kv_type == INFER_KV_MIXED_F16 || kv_type == INFER_KV_MIXED_F32;
+}
+
+static inline uint64_t net_kv_exact_page(uint64_t q, uint64_t kv_recent)
+{
+    return q + 1 > kv_recent ? (q + 1 - kv_recent) / DEV_KV_PAGE : 0;
+}
+
+/* One group's page of 64 elements: its layers in order, each with all K heads, then all V heads. */
+struct dev_kv net_kv(const struct net *net, int32_t kv_type, uint32_t layer, bool exact);
+uint64_t net_kv_page_bytes(const struct net *net, int32_t kv_type, uint32_t kv_group); /* 0: nothing is stored there */
+uint64_t net_kv_window(const struct net *net, uint64_t kv_recent, uint32_t kv_group);   /* 0: all elements are kept */
+
+/* In one KV group, elements [src, src + n) of a sequence become elements [dst, dst + n) of another one, at positions `delta` further. See dev_kv_move. */
+struct net_kv_span {
+    const struct dev_ref *src_pages, *dst_pages;
+    uint64_t src, dst, n;
+    int64_t delta; /* 0 where positions are learned */
+};
+void net_kv_move(const struct net *net, int32_t kv_type, uint32_t kv_group, const struct net_kv_span *span);
 
 #endif

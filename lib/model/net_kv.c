@@ -1,18 +1,50 @@
 /* The place of each layer's keys and values in a page. */
 #include "model/net.h"
 
-static uint64_t layer_bytes(const struct net *net, int32_t kv_type)
+/* The type of a group's pages. */
+static int32_t group_type(int32_t kv_type, bool exact)
 {
-    return net->h.n_head_kv * dev_kv_head_bytes(kv_type, net->h.head_dim);
+    if (!net_kv_is_mixed(kv_type))
+        return kv_type;
+    return !exact ? INFER_KV_INT8 : kv_type == INFER_KV_MIXED_F16 ? INFER_KV_F16 : INFER_KV_F32;
 }
 
-struct dev_kv net_kv(const struct net *net, int32_t kv_type, uint32_t layer)
+static uint64_t layer_bytes(const struct net *net, int32_t type)
 {
-    uint64_t bytes = layer_bytes(net, kv_type), at = 2 * bytes * net->layers[layer].group_index;
-    return (struct dev_kv){kv_type, net->h.n_head_kv, net->h.head_dim, at, at + bytes};
+    return net->h.n_head_kv * dev_kv_head_bytes(type, net->h.head_dim);
 }
 
-uint64_t net_kv_page_bytes(const struct net *net, int32_t kv_type, uint32_t group)
+struct dev_kv net_kv(const struct net *net, int32_t kv_type, uint32_t layer, bool exact)
 {
-    return 2 * layer_bytes(net, kv_type) * net->group_layers[group];
+    int32_t type = group_type(kv_type, exact);
+    uint64_t bytes = layer_bytes(net, type), at = 2 * bytes * net->layers[layer].group_index;
+    return (struct dev_kv){type, net->h.n_head_kv, net->h.head_dim, at, at + bytes};
+}
+
+uint64_t net_kv_page_bytes(const struct net *net, int32_t kv_type, uint32_t kv_group)
+{
+    bool exact = kv_group >= NET_LAYER_GROUPS;
+    if (exact && !net_kv_is_mixed(kv_type))
+        return 0;
+    return 2 * layer_bytes(net, group_type(kv_type, exact)) * net->group_layers[kv_group % NET_LAYER_GROUPS];
+}
+
+uint64_t net_kv_window(const struct net *net, uint64_t kv_recent, uint32_t kv_group)
+{
+    uint64_t window = kv_group % NET_LAYER_GROUPS ? net->h.window : 0;
+    if (kv_group < NET_LAYER_GROUPS)
+        return window;
+    return window && window < kv_recent ? window : kv_recent;
+}
+
+void net_kv_move(const struct net *net, int32_t kv_type, uint32_t kv_group, const struct net_kv_span *span)
+{
+    uint32_t group = kv_group % NET_LAYER_GROUPS;
+    for (uint32_t l = 0; l < net->h.n_layer; l++)
+        if (net->layers[l].group == group)
+            net->dev->ops->kv_move(net->dev, &(struct dev_kv_move){.kv = net_kv(net, kv_type, l, kv_group != group),
+                                                                   .kind = net->arch->rope, .n_rot = net->h.n_rot,
+                                                                   .inv_freq = net->inv_freq[group], .delta = span->delta,
+                                                                   .src_pages = span->src_pages, .dst_pages = span->dst_pages,
+                                                                   .src = span->src, .dst = span->dst, .n = span->n});
 }

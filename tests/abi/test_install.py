@@ -57,7 +57,8 @@ def compiled(source, *extra):
     if SANITIZED:
         raise tap.Skip("a sanitized library needs a sanitized program")
     library = find("libinfer.so.0")
-    env = dict(os.environ, PKG_CONFIG_LIBDIR=os.path.dirname(find("libinfer.pc")), PKG_CONFIG_SYSROOT_DIR=DEST)
+    # not PKG_CONFIG_LIBDIR: what Requires.private names is the system's
+    env = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(find("libinfer.pc")), PKG_CONFIG_SYSROOT_DIR=DEST)
     flags = run("pkg-config", "--cflags", "--libs", "libinfer", env=env).decode().split()
     program = os.path.join(DEST, "program")
     run(*CC, os.path.join(ROOT, "examples", source), "-o", program, *flags, *extra)
@@ -68,6 +69,13 @@ def test_pkg_config_file():
     with open(find("libinfer.pc"), encoding="utf-8") as pc:
         text = pc.read()
     assert text.count("pthread") <= 1, text
+    assert "xxhash" not in text, "xxHash is a header only"
+
+
+def private_libraries():
+    with open(find("libinfer.pc"), encoding="utf-8") as pc:
+        uses_zstd = re.search(r"^Requires.private:.*libzstd", pc.read(), re.MULTILINE)
+    return run("pkg-config", "--libs", "libzstd").decode().split() if uses_zstd else []
 
 
 HOST = """#include <infer/infer.h>
@@ -97,7 +105,7 @@ def test_static_library_hides_internals():
     with open(source, "w", encoding="utf-8") as out:
         out.write(HOST)
     header = os.path.dirname(os.path.dirname(find("infer.h")))
-    run(*CC, source, "-o", program, "-I" + header, library, "-pthread")
+    run(*CC, source, "-o", program, "-I" + header, library, "-pthread", *private_libraries())
     run(program, MODEL)
 
 

@@ -447,7 +447,8 @@ static void bad_unmap(const void *p, size_t n)
 static void test_failing_io(void **state)
 {
     (void)state;
-    static const struct os_io bad = {bad_open, bad_dup, bad_close, bad_stat, bad_read, bad_map, bad_unmap};
+    static const struct os_io bad = {.open = bad_open, .dup = bad_dup, .close = bad_close, .stat = bad_stat, .read = bad_read,
+                                     .map = bad_map, .unmap = bad_unmap};
     int total = 0;
     write_good_parts();
     infer_source s = path_source(PART(1));

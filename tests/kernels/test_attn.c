@@ -50,17 +50,17 @@ struct scene {
 
 static size_t elem_of(int32_t type)
 {
-    return type == INFER_KV_F32 ? 4 : type == INFER_KV_INT8 ? 1 : 2;
+    return dev_kv_elem_bytes(type);
 }
 
 static size_t bytes_of(int32_t type, uint32_t dim)
 {
-    return (size_t)dim * 64 * elem_of(type) + (type == INFER_KV_INT8 ? attn_groups(dim) * 128 : 0);
+    return (size_t)dim * 64 * elem_of(type) + dev_kv_groups(type, dim) * 128;
 }
 
-static uint16_t *scale_at(void *p, uint32_t dim, uint32_t j, uint32_t d)
+static uint16_t *scale_at(void *p, int32_t type, uint32_t dim, uint32_t j, uint32_t d)
 {
-    return (uint16_t *)(void *)((char *)p + (size_t)dim * 64) + d / ATTN_GROUP * 64 + j;
+    return (uint16_t *)(void *)((char *)p + (size_t)dim * 64) + d / (type == INFER_KV_INT8 ? 32 : 64) * 64 + j;
 }
 
 static void put_element(void *p, int32_t type, size_t i, float x)
@@ -76,17 +76,18 @@ static void put_element(void *p, int32_t type, size_t i, float x)
 static void put(void *p, int32_t type, uint32_t dim, bool keys, uint32_t j, const float *x)
 {
     int8_t codes[ATTN_MAX_HEAD_DIM];
-    uint16_t scales[ATTN_MAX_HEAD_DIM / ATTN_GROUP];
-    if (type == INFER_KV_INT8)
-        attn_round8_scalar(codes, scales, x, dim);
+    uint16_t scales[ATTN_MAX_HEAD_DIM / DEV_KV_MIN_GROUP];
+    uint32_t group = dev_kv_group(type);
+    if (group)
+        attn_round8_scalar(codes, scales, x, dim, group);
     for (uint32_t d = 0; d < dim; d++) {
         size_t i = keys ? (size_t)d * 64 + j : (size_t)j * dim + d;
-        if (type != INFER_KV_INT8) {
+        if (!group) {
             put_element(p, type, i, x[d]);
             continue;
         }
         ((int8_t *)p)[i] = codes[d];
-        *scale_at(p, dim, j, d) = scales[d / ATTN_GROUP];
+        *scale_at(p, type, dim, j, d) = scales[d / group];
     }
 }
 
@@ -111,8 +112,8 @@ static double get(void *p, int32_t type, uint32_t dim, bool keys, uint32_t j, ui
     size_t i = keys ? (size_t)d * 64 + j : (size_t)j * dim + d;
     if (type == INFER_KV_F32)
         return ((const float *)p)[i];
-    if (type == INFER_KV_INT8)
-        return (double)((const int8_t *)p)[i] * f16_to_f32(*scale_at(p, dim, j, d));
+    if (dev_kv_group(type))
+        return (double)((const int8_t *)p)[i] * f16_to_f32(*scale_at(p, type, dim, j, d));
     uint16_t h = ((const uint16_t *)p)[i];
     return type == INFER_KV_F16 ? f16_to_f32(h) : bf16_to_f32(h);
 }
@@ -195,7 +196,7 @@ static void test_block(void **state)
     struct attn_kernels kernels = kernels_of(state);
     static const uint32_t dims[] = {8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 120, 128, 192, 256, 512};
     uint64_t seed = 21;
-    for (size_t t = 0; t <= INFER_KV_INT8; t++)
+    for (size_t t = 0; t <= INFER_KV_INT8_64; t++)
         for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
             struct scene s;
             scene_make(&s, &seed, (int32_t)t, dims[d], dims[d] > 128 ? 7 : dims[d] == 24 ? MAX_Q : 1 + (uint32_t)(test_rand(&seed) % 20));
@@ -219,7 +220,7 @@ static void test_widen(void **state)
     struct attn_kernels kernels = kernels_of(state);
     static const uint32_t dims[] = {8, 16, 24, 40, 64, 72, 128, 200, 256};
     uint64_t seed = 25;
-    for (int32_t t = 0; t <= INFER_KV_INT8; t++)
+    for (int32_t t = 0; t <= INFER_KV_INT8_64; t++)
         for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
             struct scene s;
             scene_make(&s, &seed, t, dims[d], 3);
@@ -276,22 +277,23 @@ static void test_round8(void **state)
     uint64_t seed = 26;
     float *x = test_guard_alloc(MAX * 4);
     for (uint32_t n = 8; n <= MAX; n += n < 80 ? 8 : 88)
-        for (size_t kind = 0; kind < 11; kind++) {
+        for (size_t kind = 0; kind < 22; kind++) {
+            uint32_t group = kind < 11 ? 32 : 64;
             float *from = x + MAX - n; /* up to the guard page */
             int8_t *want = test_guard_alloc(n), *got = test_guard_alloc(n);
-            uint16_t want_scales[MAX / ATTN_GROUP + 1] = {0}, scales[MAX / ATTN_GROUP + 1] = {0};
+            uint16_t want_scales[MAX / 32 + 1] = {0}, scales[MAX / 32 + 1] = {0};
             for (uint32_t i = 0; i < n; i++)
-                from[i] = test_rand_f32(&seed) * kinds[kind < 9 ? kind : 0];
-            if (kind >= 9)
-                from[test_rand(&seed) % n] = kind == 9 ? NAN : -INFINITY;
-            if (kind == 0) /* ties */
+                from[i] = test_rand_f32(&seed) * kinds[kind % 11 < 9 ? kind % 11 : 0];
+            if (kind % 11 >= 9)
+                from[test_rand(&seed) % n] = kind % 11 == 9 ? NAN : -INFINITY;
+            if (kind % 11 == 0) /* ties */
                 for (uint32_t i = 0; i < n; i++)
                     from[i] = i % 32 ? (float)(int)(test_rand(&seed) % 250) * 0.5f - 62.0f : 127.0f;
-            attn_round8_scalar(want, want_scales, from, n);
-            for (uint32_t at = 0; at < n; at += ATTN_GROUP)
-                check_group(from + at, n - at < ATTN_GROUP ? n - at : ATTN_GROUP, want + at, want_scales[at / ATTN_GROUP]);
+            attn_round8_scalar(want, want_scales, from, n, group);
+            for (uint32_t at = 0; at < n; at += group)
+                check_group(from + at, n - at < group ? n - at : group, want + at, want_scales[at / group]);
             memset(got, 0x55, n);
-            kernels.round8(got, scales, from, n);
+            kernels.round8(got, scales, from, n, group);
             assert_memory_equal(got, want, n);
             assert_memory_equal(scales, want_scales, sizeof scales);
             parity_case();
@@ -355,7 +357,7 @@ static void test_softmax(void **state)
     static const uint64_t ranges[][2] = {{0, 1},      {0, 63},      {0, 64},      {0, 65},     {5, 6},       {0, 1023},   {0, 1024},
                                          {0, 1025},   {0, 2048},    {0, 2500},    {1000, 2000}, {1023, 1025}, {1024, 2048}, {1100, 1200},
                                          {2047, 2048}, {100, 2500}, {2048, 2049}, {63, 65}};
-    for (int32_t type = 0; type <= INFER_KV_INT8; type++) {
+    for (int32_t type = 0; type <= INFER_KV_INT8_64; type++) {
         struct scene pages[PAGES];
         for (int p = 0; p < PAGES; p++) {
             scene_make(&pages[p], &seed, type, DIM, 2);

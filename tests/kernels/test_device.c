@@ -443,7 +443,7 @@ static float *crowd_run(struct device *d, struct crowd *c, const struct dev_kv *
     float *out = malloc(bytes);
     memset(out, 0x11, bytes);
     d->ops->write(d, c->dst, out, bytes);
-    struct dev_attention op = {c->dst, c->q, width, width, c->n_head, 0.2f, 3.0f, *kv, c->seqs, c->n_seq, c->lo, c->hi};
+    struct dev_attention op = {c->dst, c->q, width, width, c->n_head, 0.2f, 3.0f, *kv, c->seqs, c->n_seq, c->lo, c->hi, {.pages = NULL}};
     if (!alone)
         d->ops->attention(d, &op);
     for (uint32_t s = 0; s < c->n_seq && alone; s++)
@@ -457,7 +457,7 @@ static float *crowd_run(struct device *d, struct crowd *c, const struct dev_kv *
 }
 
 /* How far answers may lie from exact ones, by KV type. */
-static const double near_of[] = {[INFER_KV_F16] = 4e-3, [INFER_KV_F32] = 1e-5, [INFER_KV_BF16] = 3e-2, [INFER_KV_INT8] = 3e-2};
+static const double near_of[] = {[INFER_KV_F16] = 4e-3, [INFER_KV_F32] = 1e-5, [INFER_KV_BF16] = 3e-2, [INFER_KV_INT8] = 3e-2, [INFER_KV_INT8_64] = 3e-2};
 
 static void crowd_check(struct crowd *c, int32_t type, uint64_t first_seed)
 {
@@ -491,7 +491,7 @@ static void test_attention(void **state)
         struct crowd c = {.n_head = shapes[i][0], .n_kv = shapes[i][1], .dim = shapes[i][2], .n_seq = 1 + i % 4};
         static const int32_t types[] = {INFER_KV_F32, INFER_KV_F16, INFER_KV_BF16};
         crowd_check(&c, types[i % 3], 31 + i);
-        crowd_check(&c, INFER_KV_INT8, 41 + i);
+        crowd_check(&c, i % 2 ? INFER_KV_INT8_64 : INFER_KV_INT8, 41 + i);
     }
 }
 
@@ -622,7 +622,7 @@ static void step(struct run *r, struct flow **flows, const float **x, float **y,
     o->rope(d, &(struct dev_rope){DEV_ROPE_HALVES, q, table, rows, HEADS, DIM, DIM, Q_WIDTH});
     o->rope(d, &(struct dev_rope){DEV_ROPE_HALVES, k, table, rows, KV_HEADS, DIM, DIM, KV_WIDTH});
     o->kv_write(d, &r->kv, k, KV_WIDTH, v, KV_WIDTH, seqs, n_flow);
-    o->attention(d, &(struct dev_attention){at, q, Q_WIDTH, Q_WIDTH, HEADS, 0.05f, r->window ? 20.0f : 0.0f, r->kv, seqs, n_flow, lo, hi});
+    o->attention(d, &(struct dev_attention){at, q, Q_WIDTH, Q_WIDTH, HEADS, 0.05f, r->window ? 20.0f : 0.0f, r->kv, seqs, n_flow, lo, hi, {.pages = NULL}});
     o->matmul(d, at, Q_WIDTH, rows, &(struct dev_matmul){r->l.dw[3], none, rn, HIDDEN}, 1);
     o->add(d, rx, rn, (uint64_t)rows * HIDDEN);
     nn.dst = rn;
@@ -707,7 +707,7 @@ static void test_levels(void **state)
     enum { N = 200 };
     float *x = randoms(&seed, (size_t)(N + 1) * HIDDEN);
     struct run r;
-    for (int kv = INFER_KV_F16; kv <= INFER_KV_INT8; kv++) {
+    for (int kv = INFER_KV_F16; kv <= INFER_KV_INT8_64; kv++) {
         run_open(&r, INFER_CPU_SCALAR, INFER_NUMERICS_EXACT, 2, kv, kv == INFER_KV_F32 ? 90 : 0);
         assert_int_equal(cpu_device_level(r.d), INFER_CPU_SCALAR);
         float *want = run_sequence(&r, x, N, whole, 1, 0);
@@ -756,7 +756,7 @@ static void test_recording(void **state)
     struct dev_weight bad = r.l.dw[3];
     uint64_t lo[1] = {0}, hi[1] = {2};
     struct dev_seq seq = {0, 1, 0, &a};
-    struct dev_attention at = {a, a, 32, 32, 1, 1, 0, {INFER_KV_F32, 1, 8, 0, 2048}, &seq, 1, lo, hi};
+    struct dev_attention at = {a, a, 32, 32, 1, 1, 0, {INFER_KV_F32, 1, 8, 0, 2048}, &seq, 1, lo, hi, {.pages = NULL}};
     bad.row_bytes--;
     for (int i = 0; i < 12; i++) {
         recording_clear(d);
@@ -834,7 +834,7 @@ static void test_no_memory(void **state)
             struct dev_kv l = {INFER_KV_F32, 1, 64, 0, 64 * 64 * 4};
             d->ops->matmul(d, src, 64, 4, &(struct dev_matmul){dw, {NULL, 0}, dst, 64}, 1);
             d->ops->kv_write(d, &l, src, 64, src, 64, &seq, 1);
-            d->ops->attention(d, &(struct dev_attention){dst, src, 64, 64, 1, 1, 0, l, &seq, 1, (uint64_t[]){0}, (uint64_t[]){1}});
+            d->ops->attention(d, &(struct dev_attention){dst, src, 64, 64, 1, 1, 0, l, &seq, 1, (uint64_t[]){0}, (uint64_t[]){1}, {.pages = NULL}});
             s = d->ops->sync(d, NULL);
             assert_true(s == INFER_OK || s == INFER_ERROR_NO_MEMORY);
             assert_int_equal(d->ops->sync(d, NULL), INFER_OK);
@@ -886,7 +886,7 @@ static void test_steady(void **state)
     for (uint64_t e = 0; e < N; e++) {
         struct dev_seq seq = {0, 1, e, pages};
         d->ops->kv_write(d, &l, x, 64, x, 64, &seq, 1);
-        d->ops->attention(d, &(struct dev_attention){y, x, 64, 64, 1, 1, 0, l, &seq, 1, (uint64_t[]){0}, (uint64_t[]){e + 1}});
+        d->ops->attention(d, &(struct dev_attention){y, x, 64, 64, 1, 1, 0, l, &seq, 1, (uint64_t[]){0}, (uint64_t[]){e + 1}, {.pages = NULL}});
         if (e == 2500)
             calls = t.calls;
     }

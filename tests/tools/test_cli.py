@@ -90,7 +90,7 @@ def test_usage_errors():
                        (["-n", "99999999999999999999999"], b"too large"), (["--seed", "18446744073709551616"], b"at most 18446744073709551615"),
                        ([""], b"empty prompt"), (["--top-k", "4294967296"], b"too large"),
                        (["--threads", "257"], b"too large"), (["--seed", "x"], b"whole number"), (["--cpu", "z80"], b"CPU variant"),
-                       (["--kv", "f8"], b"f16, bf16, f32 or int8"), (["--numerics", "fuzzy"], b"exact, precise or fast"),
+                       (["--kv", "f8"], b"int8, int8-64, mixed-f16 or mixed-f32"), (["--numerics", "fuzzy"], b"exact, precise or fast"),
                        (["--raw=1"], b"takes no value"), (["--template-arg", "x"], b"KEY=JSON"), (["--template-arg", "=1"], b"KEY=JSON"),
                        (["--chat", "hello"], b"leave the prompt out"), (["--chat", "--info"], b"exclude"), (["--info", "x"], b"no prompt"),
                        (["--raw", "--system", "x", "y"], b"--raw leaves")]:

@@ -24,7 +24,7 @@ enum output { OUTPUT_TABLE, OUTPUT_JSON, OUTPUT_CSV };
 struct options {
     const char *model, *ppl, *kl, *save_logits, *text, *only;
     struct list prompts, depths, batches;
-    uint32_t generate, threads, rounds;
+    uint32_t generate, threads, rounds, kv_recent;
     int32_t cpu, kv_type, numerics, map;
     uint32_t window, windows, limit_mib;
     bool json, csv, limits, no_limits, kernels, score_all, help, version;

@@ -130,12 +130,23 @@ static uint64_t kv_vectors(const struct model *m, uint64_t heads, uint64_t visib
     return 2 * visible * m->info.n_layer * heads;
 }
 
-uint64_t model_kv_bytes(const struct model *m, int32_t kv_type, uint64_t visible)
+static uint64_t kv_vector_bytes(int32_t type, uint64_t dim)
 {
-    uint64_t n = kv_vectors(m, m->info.n_head_kv, visible), dim = m->info.head_dim;
-    if (kv_type == INFER_KV_INT8) /* groups of 32 with a scale of 16 bits */
-        return n * (dim + (dim + 31) / 32 * 2);
-    return n * dim * (kv_type == INFER_KV_F32 ? 4 : 2);
+    if (type == INFER_KV_INT8 || type == INFER_KV_INT8_64) { /* groups with a scale of 16 bits */
+        uint64_t group = type == INFER_KV_INT8 ? 32 : 64;
+        return dim + (dim + group - 1) / group * 2;
+    }
+    return dim * (type == INFER_KV_F32 ? 4 : 2);
+}
+
+uint64_t model_kv_bytes(const struct model *m, const struct options *o, uint64_t visible)
+{
+    uint64_t n = kv_vectors(m, m->info.n_head_kv, visible), dim = m->info.head_dim, recent = o->kv_recent ? o->kv_recent : 64;
+    if (o->kv_type != INFER_KV_MIXED_F16 && o->kv_type != INFER_KV_MIXED_F32)
+        return n * kv_vector_bytes(o->kv_type, dim);
+    uint64_t near = kv_vectors(m, m->info.n_head_kv, visible < recent ? visible : recent);
+    return near * kv_vector_bytes(o->kv_type == INFER_KV_MIXED_F16 ? INFER_KV_F16 : INFER_KV_F32, dim)
+           + (n - near) * kv_vector_bytes(INFER_KV_INT8, dim);
 }
 
 uint64_t model_attention_macs(const struct model *m, uint64_t visible)

@@ -35,7 +35,7 @@ void model_close(struct model *m);
 double model_time_open(const struct options *o);
 
 /* Bytes of keys and values read for one token that sees `visible` positions; a sliding window counts as if every layer had it. */
-uint64_t model_kv_bytes(const struct model *m, int32_t kv_type, uint64_t visible);
+uint64_t model_kv_bytes(const struct model *m, const struct options *o, uint64_t visible);
 /* Multiply-adds of attention for it. */
 uint64_t model_attention_macs(const struct model *m, uint64_t visible);
 

@@ -14,7 +14,8 @@ struct choice {
 
 static const struct choice kv_types[] = {
     {"f16", INFER_KV_F16}, {"f32", INFER_KV_F32}, {"bf16", INFER_KV_BF16},
-    {"int8", INFER_KV_INT8},
+    {"int8", INFER_KV_INT8}, {"int8-64", INFER_KV_INT8_64},
+    {"mixed-f16", INFER_KV_MIXED_F16}, {"mixed-f32", INFER_KV_MIXED_F32},
     {NULL, 0}};
 static const struct choice numerics_modes[] = {
     {"exact", INFER_NUMERICS_EXACT}, {"precise", INFER_NUMERICS_PRECISE},
@@ -48,7 +49,8 @@ static const struct option options[] = {
     {"rounds", 'r', COUNT, AT(rounds), 1, MAX_ROUNDS, NULL, "N", "repeat everything N times (default 5)"},
     {"cpu", 0, CPU, AT(cpu), 0, 0, NULL, "NAME",
      "force a CPU variant: scalar, avx2, avxvnni, avx512,\navx512vnni, neon, dotprod, i8mm (default: the best)"},
-    {"kv", 0, CHOICE, AT(kv_type), 0, 0, kv_types, "TYPE", "keep attention state as f16 (default), f32, bf16 or int8"},
+    {"kv", 0, CHOICE, AT(kv_type), 0, 0, kv_types, "TYPE", "keep attention state as f16 (default), f32, bf16, int8,\nint8-64, mixed-f16 or mixed-f32"},
+    {"kv-recent", 0, COUNT, AT(kv_recent), 0, 4096, NULL, "N", "... of the mixed types: the last N tokens in f16 or f32,\nthe others in int8 (default 64)"},
     {"numerics", 0, CHOICE, AT(numerics), 0, 0, numerics_modes, "MODE", "exact (default), precise or fast"},
     {"map", 0, CHOICE, AT(map), 0, 0, map_modes, "HOW", "mmap the file (default) or read it into memory"},
     {"limits", 0, FLAG, AT(limits), 0, 0, NULL, NULL, "measure the machine's limits alone; needs no model"},

@@ -66,6 +66,7 @@ static int run_init(struct run *r, const struct model *m, const struct options *
     }
     so.n_ctx = (uint32_t)r->length;
     so.kv_type = o->kv_type;
+    so.kv_recent = o->kv_recent;
     for (uint32_t i = 0; i < r->n; i++) {
         model_tokens(m, i + 1, r->ids + i * r->length, r->length);
         if (infer_session_create(m->model, &so, &r->sessions[i], &r->err) != INFER_OK)
@@ -199,7 +200,7 @@ int speed_run(const struct model *m, const struct options *o, struct limits *lim
     INFER_INIT(&info);
     int code = run_init(&r, m, o, s);
     r.limits = limits;
-    s->kv_bytes_token = model_kv_bytes(m, o->kv_type, (uint64_t)s->depth + s->prompt + o->generate / 2);
+    s->kv_bytes_token = model_kv_bytes(m, o, (uint64_t)s->depth + s->prompt + o->generate / 2);
     s->attention_macs = model_attention_macs(m, (uint64_t)s->depth + s->prompt / 2);
     if (code == EXIT_OK)
         code = prepare(&r);

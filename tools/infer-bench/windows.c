@@ -121,6 +121,7 @@ static int run_window(const struct model *m, const struct options *o, const stru
     INFER_INIT(&err);
     so.n_ctx = w->window;
     so.kv_type = o->kv_type;
+    so.kv_recent = o->kv_recent;
     if (infer_session_create(m->model, &so, &s, &err) != INFER_OK)
         return complain_error(NULL, &err);
     uint64_t fit = CHUNK_BYTES / ((uint64_t)m->info.vocab_size * sizeof(float));

@@ -129,6 +129,7 @@ static int summarise(struct chat *ch, size_t from, size_t to, struct answer *a)
     INFER_INIT(&so);
     so.n_ctx = ch->c->opt.ctx;
     so.kv_type = ch->c->opt.kv_type;
+    so.kv_recent = ch->c->opt.kv_recent;
     text_puts(&request, "Summarise the following conversation in a few sentences. Keep names, numbers and decisions.\n");
     for (size_t i = from; i < to; i++) {
         text_putf(&request, "\n%s: ", strcmp(ch->talk.messages[i].role, "user") == 0 ? "User" : "Assistant");

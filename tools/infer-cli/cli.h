@@ -20,7 +20,7 @@ struct options {
     const char *template_args[CLI_MAX_TEMPLATE_ARGS]; /* "key=json" */
     uint32_t n_template_args;
     uint64_t max_tokens; /* 0: the default of the mode */
-    uint32_t threads, ctx;
+    uint32_t threads, ctx, kv_recent;
     int32_t cpu, kv_type, numerics;
     infer_sampling sampling;
     bool chat, raw, json, stats, tokenize, info, ignore_eos, help, version;

@@ -110,6 +110,7 @@ static int open_session(struct cli *c)
     INFER_INIT(&so);
     so.n_ctx = c->opt.ctx;
     so.kv_type = c->opt.kv_type;
+    so.kv_recent = c->opt.kv_recent;
     if (infer_session_create(c->model, &so, &c->session, &err) != INFER_OK) {
         note_error(NULL, &err);
         return err.code == INFER_ERROR_ARGUMENT || err.code == INFER_ERROR_UNSUPPORTED ? EXIT_USAGE

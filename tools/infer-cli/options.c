@@ -36,7 +36,8 @@ static const struct option model_options[] = {
     {"threads", 't', COUNT32, AT(threads), 0, 256, "N", "threads (default: the number of physical cores)"},
     {"cpu", 0, CPU, AT(cpu), 0, 0, "NAME",
      "force a CPU variant: scalar, avx2, avxvnni, avx512,\navx512vnni, neon, dotprod, i8mm (default: the best)"},
-    {"kv", 0, KV, AT(kv_type), 0, 0, "TYPE", "keep attention state as f16 (default), bf16, f32 or int8"},
+    {"kv", 0, KV, AT(kv_type), 0, 0, "TYPE", "keep attention state as f16 (default), bf16, f32, int8,\nint8-64, mixed-f16 or mixed-f32"},
+    {"kv-recent", 0, COUNT32, AT(kv_recent), 0, 4096, "N", "... of the mixed types: the last N tokens in f16 or f32,\nthe others in int8 (default 64)"},
     {"numerics", 0, NUMERICS, AT(numerics), 0, 0, "MODE", "exact (default), precise (slower: activations stay f32) or fast"},
 };
 
@@ -173,7 +174,9 @@ static int add_pair(const struct option *o, struct options *opt, const char *val
 
 static int set(const struct option *o, struct options *opt, const char *value)
 {
-    static const struct choice kv[] = {{"f16", INFER_KV_F16}, {"bf16", INFER_KV_BF16}, {"f32", INFER_KV_F32}, {"int8", INFER_KV_INT8}, {NULL, 0}};
+    static const struct choice kv[] = {{"f16", INFER_KV_F16},          {"bf16", INFER_KV_BF16},           {"f32", INFER_KV_F32},
+                                       {"int8", INFER_KV_INT8},        {"int8-64", INFER_KV_INT8_64},     {"mixed-f16", INFER_KV_MIXED_F16},
+                                       {"mixed-f32", INFER_KV_MIXED_F32}, {NULL, 0}};
     static const struct choice numerics[] = {{"exact", INFER_NUMERICS_EXACT}, {"precise", INFER_NUMERICS_PRECISE},
                                              {"fast", INFER_NUMERICS_FAST}, {NULL, 0}};
     void *field = (char *)opt + o->offset;
@@ -184,7 +187,7 @@ static int set(const struct option *o, struct options *opt, const char *value)
     case COUNT64: return set_count(o, field, value);
     case REAL: return set_real(o, field, value);
     case CPU: return set_cpu(o, field, value);
-    case KV: return set_choice(o, field, value, kv, "f16, bf16, f32 or int8");
+    case KV: return set_choice(o, field, value, kv, "f16, bf16, f32, int8, int8-64, mixed-f16 or mixed-f32");
     case NUMERICS: return set_choice(o, field, value, numerics, "exact, precise or fast");
     case PAIR: return add_pair(o, opt, value);
     }

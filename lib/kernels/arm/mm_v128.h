@@ -119,5 +119,6 @@ INLINE vi vrows1(const uint8_t *p, uint64_t s)
 }
 
 INLINE void vprefetch(uintptr_t p) { __builtin_prefetch((const void *)p, 0, 2); }
+INLINE void vprefetch_near(uintptr_t p) { __builtin_prefetch((const void *)p, 0, 3); }
 
 #endif

@@ -10,7 +10,7 @@ static float load(const void *p, int32_t type, size_t i)
 {
     if (type == INFER_KV_F32)
         return ((const float *)p)[i];
-    if (type == INFER_KV_INT8)
+    if (dev_kv_group(type))
         return ((const int8_t *)p)[i];
     uint16_t h = ((const uint16_t *)p)[i];
     return type == INFER_KV_F16 ? f16_to_f32(h) : bf16_to_f32(h);
@@ -19,10 +19,11 @@ static float load(const void *p, int32_t type, size_t i)
 /* The scale of position j's dimension d. */
 static float scale_of(const struct attn_block_args *a, const void *p, uint32_t j, uint32_t d)
 {
-    if (a->kv_type != INFER_KV_INT8)
+    uint32_t group = dev_kv_group(a->kv_type);
+    if (!group)
         return 1.0f;
     const uint16_t *scales = (const uint16_t *)((const char *)p + (size_t)a->head_dim * ATTN_BLOCK);
-    return f16_to_f32(scales[d / ATTN_GROUP * ATTN_BLOCK + j]);
+    return f16_to_f32(scales[d / group * ATTN_BLOCK + j]);
 }
 
 static float key(const struct attn_block_args *a, uint32_t j, uint32_t d)
@@ -81,9 +82,9 @@ void attn_widen_scalar(float *k, float *v, const struct attn_block_args *a)
         }
 }
 
-void attn_round8_scalar(int8_t *codes, uint16_t *scales, const float *x, uint32_t n)
+void attn_round8_scalar(int8_t *codes, uint16_t *scales, const float *x, uint32_t n, uint32_t group)
 {
-    attn_round8(codes, scales, x, n);
+    attn_round8(codes, scales, x, n, group);
 }
 
 static void merge_one(float *into, const float *part, uint32_t head_dim)

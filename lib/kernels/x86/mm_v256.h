@@ -123,6 +123,7 @@ INLINE vi vrows1(const uint8_t *p, uint64_t s)
 }
 
 INLINE void vprefetch(uintptr_t p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
+INLINE void vprefetch_near(uintptr_t p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 
 #if MM_VNNI
 INLINE vi vdpbusd_at(vi acc, vi u, const int8_t *q) { return _mm256_dpbusd_avx_epi32(acc, u, vset_at(q)); }

@@ -139,6 +139,7 @@ INLINE vi vrows1(const uint8_t *p, uint64_t s)
 }
 
 INLINE void vprefetch(uintptr_t p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
+INLINE void vprefetch_near(uintptr_t p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 
 #if MM_VNNI
 INLINE vi vdpbusd(vi acc, vi u, vi s) { return _mm512_dpbusd_epi32(acc, u, s); }

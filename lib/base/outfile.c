@@ -1,0 +1,244 @@
+#include "base/outfile.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cancel.h"
+#include "base/os_file.h"
+#include "base/os_thread.h"
+
+#define MAX_PATH_BYTES 65535
+#define TEMP_TRIES 100000u
+#define COPY_CHUNK ((size_t)1 << 20)
+
+infer_status outfile_failed(infer_error *err, infer_status st, int os_error, const char *what)
+{
+    if (st == INFER_ERROR_NOT_FOUND)
+        return err_set(err, st, "cannot %s: no such file or folder", what);
+    if (os_error_full(os_error))
+        return err_set(err, st, "cannot %s: the disk or quota is full", what);
+    return err_set(err, st, "cannot %s (system error %d)", what, os_error);
+}
+
+static bool separator(char c)
+{
+#ifdef _WIN32
+    return c == '/' || c == '\\' || c == ':';
+#else
+    return c == '/';
+#endif
+}
+
+/* Bytes of path up to its last separator, that included. */
+static size_t dir_len(const char *path, size_t len)
+{
+    while (len > 0 && !separator(path[len - 1]))
+        len--;
+    return len;
+}
+
+char *outfile_dir(const struct env *env, const char *path, uint64_t len)
+{
+    size_t n = dir_len(path, (size_t)len);
+    return n ? mem_strdup(&env->alloc, path, n) : mem_strdup(&env->alloc, ".", 1);
+}
+
+struct cleaning {
+    const struct env *env;
+    const char *dir;
+};
+
+static bool clean_one(void *arg, const char *name)
+{
+    const struct cleaning *c = arg;
+    size_t n = strlen(name), prefix = strlen(OUTFILE_PREFIX), suffix = strlen(OUTFILE_SUFFIX), dir = strlen(c->dir);
+    if (n < prefix + suffix || memcmp(name, OUTFILE_PREFIX, prefix) != 0 || memcmp(name + n - suffix, OUTFILE_SUFFIX, suffix) != 0)
+        return true;
+    char *path = mem_alloc(&c->env->alloc, dir + n + 2);
+    if (!path)
+        return false;
+    snprintf(path, dir + n + 2, "%s%s%s", c->dir, dir && separator(c->dir[dir - 1]) ? "" : "/", name);
+    c->env->io->reap(path);
+    mem_free(&c->env->alloc, path);
+    return true;
+}
+
+void outfile_clean(const struct env *env, const char *dir)
+{
+    struct cleaning c = {env, dir};
+    int os_error = 0;
+    (void)env->io->list(dir, clean_one, &c, &os_error);
+}
+
+static void forget(struct outfile *o)
+{
+    const struct alloc *a = &o->env->alloc;
+    mem_free(a, o->path);
+    mem_free(a, o->temp);
+    mem_free(a, o->dir);
+    *o = (struct outfile){.fd = -1};
+}
+
+/* The first free temporary name. */
+static infer_status create_temp(struct outfile *o, size_t base, size_t cap, infer_error *err)
+{
+    int os_error = 0;
+    infer_status st = INFER_ERROR_IO;
+    for (uint32_t i = 0; i < TEMP_TRIES; i++) {
+        snprintf(o->temp + base, cap - base, OUTFILE_PREFIX "%llu-%u" OUTFILE_SUFFIX,
+                 (unsigned long long)os_process_id(), i);
+        st = o->env->io->create(o->temp, &o->fd, &os_error);
+        if (st == INFER_OK)
+            return st;
+        o->fd = -1;
+        if (!os_error_exists(os_error))
+            break;
+    }
+    return outfile_failed(err, st, os_error, "create a file there");
+}
+
+infer_status outfile_begin(struct outfile *o, const struct env *env, const char *path, uint64_t len, infer_error *err)
+{
+    *o = (struct outfile){.fd = -1};
+    if (!path || len == 0 || len > MAX_PATH_BYTES || memchr(path, 0, (size_t)len) || separator(path[len - 1]))
+        return err_set(err, INFER_ERROR_ARGUMENT, "path is empty, too long, names a folder, or holds a zero byte");
+    o->env = env;
+    size_t base = dir_len(path, (size_t)len), cap = base + 64;
+    o->path = mem_strdup(&env->alloc, path, (size_t)len);
+    o->temp = mem_alloc(&env->alloc, cap);
+    o->dir = outfile_dir(env, path, len);
+    infer_status st = o->path && o->temp && o->dir ? INFER_OK : err_no_memory(err);
+    if (st == INFER_OK) {
+        memcpy(o->temp, path, base);
+        outfile_clean(env, o->dir);
+        st = create_temp(o, base, cap, err);
+    }
+    if (st != INFER_OK)
+        forget(o);
+    return st;
+}
+
+infer_status outfile_put_at(struct outfile *o, uint64_t offset, const void *data, uint64_t n, infer_error *err)
+{
+    int os_error = 0;
+    infer_status st = n ? o->env->io->write(o->fd, offset, data, (size_t)n, &os_error) : INFER_OK;
+    return st == INFER_OK ? st : outfile_failed(err, st, os_error, "write the file");
+}
+
+infer_status outfile_put(struct outfile *o, const void *data, uint64_t n, infer_error *err)
+{
+    infer_status st = outfile_put_at(o, o->at, data, n, err);
+    if (st == INFER_OK)
+        o->at += n;
+    return st;
+}
+
+infer_status outfile_skip(struct outfile *o, uint64_t align, infer_error *err)
+{
+    static const char zeros[4096];
+    uint64_t over = o->at % align;
+    return over ? outfile_put(o, zeros, align - over, err) : INFER_OK;
+}
+
+void outfile_abort(struct outfile *o)
+{
+    int os_error = 0;
+    if (!o->env)
+        return;
+#ifdef _WIN32
+    o->env->io->close(o->fd); /* an open file cannot be removed */
+    (void)o->env->io->unlink(o->temp, &os_error);
+#else
+    (void)o->env->io->unlink(o->temp, &os_error); /* before its lock is gone, with which a stranger could remove it */
+    o->env->io->close(o->fd);
+#endif
+    forget(o);
+}
+
+infer_status outfile_commit(struct outfile *o, bool durable, infer_error *err)
+{
+    const struct os_io *io = o->env->io;
+    int os_error = 0, ignored;
+    infer_status st = durable ? io->sync(o->fd, &os_error) : INFER_OK;
+    if (st != INFER_OK) {
+        st = outfile_failed(err, st, os_error, "sync the file");
+        outfile_abort(o);
+        return st;
+    }
+    st = io->rename(o->fd, o->temp, o->path, &os_error);
+    if (st != INFER_OK) {
+        (void)io->unlink(o->temp, &ignored);
+        st = outfile_failed(err, st, os_error, "rename the file to its name");
+    } else if (durable) {
+        st = io->sync_dir(o->dir, &os_error);
+        if (st != INFER_OK)
+            st = outfile_failed(err, st, os_error, "sync the folder");
+    }
+    forget(o);
+    return st;
+}
+
+/* ---- clone */
+
+static infer_status copy_bytes(struct outfile *o, int from, uint64_t size, const infer_cancel *cancel, infer_error *err)
+{
+    infer_status st = INFER_OK;
+    char *chunk = mem_alloc(&o->env->alloc, COPY_CHUNK);
+    if (!chunk)
+        return err_no_memory(err);
+    while (o->at < size && st == INFER_OK) {
+        size_t n = size - o->at < COPY_CHUNK ? (size_t)(size - o->at) : COPY_CHUNK;
+        int os_error = 0;
+        if (cancel_is_set(cancel))
+            st = err_set(err, INFER_ERROR_CANCELLED, "cancelled while copying a file");
+        else if ((st = o->env->io->read(from, o->at, chunk, n, &os_error)) != INFER_OK)
+            st = outfile_failed(err, st, os_error, "read the file");
+        else
+            st = outfile_put(o, chunk, n, err);
+    }
+    mem_free(&o->env->alloc, chunk);
+    return st;
+}
+
+static infer_status clone_open(struct outfile *o, int from, const infer_cancel *cancel, infer_error *err)
+{
+    struct os_stat about;
+    int os_error = 0;
+    infer_status st = o->env->io->stat(from, &about, &os_error);
+    if (st != INFER_OK)
+        return outfile_failed(err, st, os_error, "read the file");
+    st = o->env->io->clone(from, o->fd, about.size, &os_error);
+    if (st == INFER_ERROR_UNSUPPORTED)
+        return copy_bytes(o, from, about.size, cancel, err);
+    return st == INFER_OK ? st : outfile_failed(err, st, os_error, "write the file");
+}
+
+infer_status outfile_clone(const struct env *env, const char *from, uint64_t from_len, const char *to, uint64_t to_len,
+                           const infer_cancel *cancel, infer_error *err)
+{
+    struct outfile o;
+    int fd = -1, os_error = 0;
+    if (!from || from_len == 0 || from_len > MAX_PATH_BYTES || memchr(from, 0, (size_t)from_len))
+        return err_set(err, INFER_ERROR_ARGUMENT, "path is empty, too long or holds a zero byte");
+    char *path = mem_strdup(&env->alloc, from, (size_t)from_len);
+    if (!path)
+        return err_no_memory(err);
+    infer_status st = env->io->open(path, &fd, &os_error);
+    mem_free(&env->alloc, path);
+    if (st != INFER_OK) {
+        st = outfile_failed(err, st, os_error, "open the file");
+        err_file(err, from, (size_t)from_len);
+        return st;
+    }
+    st = outfile_begin(&o, env, to, to_len, err);
+    if (st == INFER_OK)
+        st = clone_open(&o, fd, cancel, err);
+    if (st == INFER_OK)
+        st = outfile_commit(&o, true, err);
+    else
+        outfile_abort(&o);
+    env->io->close(fd);
+    if (st != INFER_OK)
+        err_file(err, to, (size_t)to_len);
+    return st;
+}

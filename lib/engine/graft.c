@@ -1,0 +1,299 @@
+/* Computed state at another place: the context shift, which drops elements from a session's middle, and the graft, which takes a segment of a
+ * checkpoint. Keys are rotated to their new positions; values, and what both depend on in deeper layers, stay those of the old context, so the
+ * result is approximate, and marked. Where state cannot be taken over, elements become pending and are computed, which is exact.
+ *
+ * All work is done on a copy of the session, which takes its place in the end: a failure changes nothing. */
+#include "engine/checkpoint.h"
+
+#include <string.h>
+
+#include "base/fpenv.h"
+
+/* Elements [src, src + n) of `from` are to become elements [dst, dst + n) of `to`, the last it has. */
+struct transplant {
+    infer_session *to;
+    const infer_session *from;
+    uint64_t src, dst, n;
+};
+
+/* Whether a group holds the elements [from, to). */
+static bool stored(const struct kv_seq *k, uint64_t from, uint64_t to)
+{
+    for (uint64_t i = from / DEV_KV_PAGE; i * DEV_KV_PAGE < to; i++)
+        if (i >= k->n || !k->pages[i])
+            return false;
+    return true;
+}
+
+/* Whether every group could go on after the transplant: what its window then holds is there. Whole pages are asked for. */
+static bool can_take(const struct transplant *t)
+{
+    uint64_t end = t->dst + t->n;
+    for (uint32_t g = 0; g < NET_KV_GROUPS; g++) {
+        const struct kv_seq *to = &t->to->kv[g], *from = &t->from->kv[g];
+        if (!to->page_bytes)
+            continue;
+        uint64_t lo = to->window && end >= to->window ? (end - to->window + 1) / DEV_KV_PAGE * DEV_KV_PAGE : 0;
+        if (lo < t->dst && !stored(to, lo, t->dst))
+            return false;
+        uint64_t first = lo > t->dst ? lo : t->dst;
+        if (first < end && !stored(from, t->src + (first - t->dst), t->src + t->n))
+            return false;
+    }
+    return true;
+}
+
+/* One group's share of a transplant. A window need not hold all of it. */
+static infer_status take_group(const struct transplant *t, uint32_t g, infer_error *err)
+{
+    infer_engine *engine = t->to->model->engine;
+    struct kv_seq *to = &t->to->kv[g];
+    const struct kv_seq *from = &t->from->kv[g];
+    uint64_t end = t->dst + t->n, next;
+    struct net_kv_span span = {.src_pages = from->refs,
+                               .delta = (int64_t)t->to->elements[t->dst].position - (int64_t)t->from->elements[t->src].position};
+    for (uint64_t e = t->dst; e < end; e = next) { /* page by page of `to` */
+        next = (e / DEV_KV_PAGE + 1) * DEV_KV_PAGE;
+        next = next < end ? next : end;
+        if (!stored(from, t->src + (e - t->dst), t->src + (next - t->dst)) || !stored(to, e / DEV_KV_PAGE * DEV_KV_PAGE, e)) {
+            kv_seq_truncate(to, engine->kv, e / DEV_KV_PAGE * DEV_KV_PAGE); /* nor what lies before it in the page */
+            continue;
+        }
+        infer_status st = kv_seq_reserve(to, engine->kv, engine->env, engine->dev, e, next, err);
+        if (st != INFER_OK)
+            return st;
+        span.dst_pages = to->refs;
+        span.src = t->src + (e - t->dst);
+        span.dst = e;
+        span.n = next - e;
+        net_kv_move(t->to->model->net, t->to->kv_type, g, &span);
+    }
+    return INFER_OK;
+}
+
+/* After can_take. */
+static infer_status take(const struct transplant *t, infer_error *err)
+{
+    infer_engine *engine = t->to->model->engine;
+    infer_status st = INFER_OK;
+    os_mutex_lock(&engine->step_lock);
+    struct fpenv fp = fpenv_enter();
+    for (uint32_t g = 0; g < NET_KV_GROUPS && st == INFER_OK; g++)
+        if (t->to->kv[g].page_bytes)
+            st = take_group(t, g, err);
+    infer_status done = engine->dev->ops->sync(engine->dev, st == INFER_OK ? err : NULL);
+    fpenv_leave(fp);
+    os_mutex_unlock(&engine->step_lock);
+    return st == INFER_OK ? done : st;
+}
+
+/* Everything from `length` on is forgotten, without looking for a place to go on from. */
+static void cut(infer_session *s, uint64_t length)
+{
+    s->n_logits_rows = 0;
+    for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
+        kv_seq_truncate(&s->kv[g], s->model->engine->kv, length);
+}
+
+/* ---- shift */
+
+static infer_status check_shift(const infer_session *s, uint64_t keep, uint64_t drop, infer_error *err)
+{
+    if (s->model->net->arch->positions == POSITIONS_LEARNED)
+        return err_set(err, INFER_ERROR_UNSUPPORTED, "this model has learned positions: its state belongs to the place where it was computed");
+    if (keep > s->length)
+        return err_at(err, INFER_ERROR_ARGUMENT, "keep", 4, ERR_NO_OFFSET, "the session has %llu elements", (unsigned long long)s->length);
+    if (drop > s->length - keep)
+        return err_at(err, INFER_ERROR_ARGUMENT, "drop", 4, ERR_NO_OFFSET, "the session has %llu elements behind those to keep",
+                      (unsigned long long)(s->length - keep));
+    return INFER_OK;
+}
+
+/* The elements behind the gap close it. */
+static infer_status close_gap(infer_session *s, uint64_t keep, uint64_t drop, infer_error *err)
+{
+    infer_status st = session_own_elements(s, err);
+    if (st != INFER_OK)
+        return st;
+    memmove(s->elements + keep, s->elements + keep + drop, (size_t)(s->length - keep - drop) * sizeof *s->elements);
+    s->length -= drop;
+    for (uint64_t i = keep; i < s->length; i++)
+        s->elements[i].position -= (uint32_t)drop;
+    return INFER_OK;
+}
+
+/* copy is s without the gap, its state still that of s. */
+static infer_status shift_state(infer_session *copy, const infer_session *s, uint64_t keep, uint64_t drop, infer_error *err)
+{
+    uint64_t from = keep + drop;
+    struct transplant t = {copy, s, from, keep, s->computed > from ? s->computed - from : 0};
+    if (!t.n || !can_take(&t)) {
+        session_rewind(copy, s->computed < keep ? s->computed : keep);
+        return INFER_OK;
+    }
+    cut(copy, keep);
+    infer_status st = take(&t, err);
+    copy->computed = keep + t.n;
+    session_mark_approximate(copy, keep);
+    return st;
+}
+
+infer_status session_shift(infer_session *s, uint64_t keep, uint64_t drop, infer_error *err)
+{
+    infer_session *copy = NULL;
+    infer_status st = check_shift(s, keep, drop, err);
+    if (st != INFER_OK || !drop)
+        return st;
+    st = session_copy(s, &copy, err);
+    if (st == INFER_OK)
+        st = close_gap(copy, keep, drop, err);
+    if (st == INFER_OK)
+        st = shift_state(copy, s, keep, drop, err);
+    if (st == INFER_OK)
+        session_swap(s, copy);
+    session_release(copy);
+    return st;
+}
+
+/* ---- graft */
+
+static infer_status check_graft(const infer_session *s, const infer_session *c, uint64_t first, uint64_t count, uint64_t recompute,
+                                infer_error *err)
+{
+    if (c->model != s->model)
+        return err_at(err, INFER_ERROR_ARGUMENT, "checkpoint", 10, ERR_NO_OFFSET, "the checkpoint belongs to another model");
+    if (c->kv_type != s->kv_type)
+        return err_at(err, INFER_ERROR_ARGUMENT, "checkpoint", 10, ERR_NO_OFFSET, "the checkpoint's KV type is %d, the session's %d",
+                      (int)c->kv_type, (int)s->kv_type);
+    if (first > c->computed)
+        return err_at(err, INFER_ERROR_ARGUMENT, "first", 5, ERR_NO_OFFSET, "the checkpoint has %llu computed elements",
+                      (unsigned long long)c->computed);
+    if (count > c->computed - first)
+        return err_at(err, INFER_ERROR_ARGUMENT, "count", 5, ERR_NO_OFFSET, "the checkpoint has %llu computed elements from there on",
+                      (unsigned long long)(c->computed - first));
+    if (recompute > count)
+        return err_at(err, INFER_ERROR_ARGUMENT, "recompute", 9, ERR_NO_OFFSET, "more than the %llu elements of the graft",
+                      (unsigned long long)count);
+    if (s->computed < s->length)
+        return err_set(err, INFER_ERROR_STATE, "%llu elements are pending: step them first", (unsigned long long)(s->length - s->computed));
+    if (count > s->n_ctx - s->length)
+        return err_set(err, INFER_ERROR_CONTEXT_FULL, "%llu elements do not fit: the context holds %u and %llu are used",
+                       (unsigned long long)count, s->n_ctx, (unsigned long long)s->length);
+    return INFER_OK;
+}
+
+/* Whether two sessions' elements at one index are the same thing. */
+static bool same_element(const infer_session *a, const infer_session *b, uint64_t i)
+{
+    const struct element *x = &a->elements[i], *y = &b->elements[i];
+    if (x->id != y->id || x->adapters != y->adapters || x->position != y->position)
+        return false;
+    return x->id >= 0 || memcmp(a->keys + 2 * (size_t)x->row, b->keys + 2 * (size_t)y->row, 16) == 0;
+}
+
+/* Whether the checkpoint's state up to `end` is what the session would compute. */
+static bool same_prefix(const infer_session *s, const infer_session *c, uint64_t first, uint64_t end)
+{
+    if (first != s->length || s->kv_recent != c->kv_recent || s->approximate_from < first || c->approximate_from < end)
+        return false;
+    for (uint64_t i = 0; i < first; i++)
+        if (!same_element(s, c, i))
+            return false;
+    return true;
+}
+
+/* Appends elements [first, first + count) of c, pending. */
+static infer_status append_from(infer_session *s, const infer_session *c, uint64_t first, uint64_t count, infer_error *err)
+{
+    infer_status st = INFER_OK;
+    for (uint64_t i = first; i < first + count && st == INFER_OK; i++) {
+        const struct element *e = &c->elements[i];
+        if (e->id >= 0)
+            st = session_append(s, &e->id, 1, err);
+        else
+            st = session_append_rows(s, c->rows + (size_t)e->row * s->model->net->h.n_embd, c->keys + 2 * (size_t)e->row, 1, err);
+    }
+    return st;
+}
+
+/* The last elements of s, `count` of them, were computed where elements [first, ..) of c were. */
+static void adopt(infer_session *s, const infer_session *c, uint64_t first, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        s->elements[s->length - count + i].adapters = c->elements[first + i].adapters;
+    s->computed = s->length;
+}
+
+/* The state of [.., end) is that of c, page by page. Only where all groups can go on from there. */
+static infer_status share_state(infer_session *s, const infer_session *c, uint64_t first, uint64_t count, infer_error *err)
+{
+    infer_engine *engine = s->model->engine;
+    uint64_t end = first + count;
+    for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
+        if (kv_seq_resume(&c->kv[g], end) < end)
+            return INFER_OK; /* what s has is worth more */
+    infer_status st = INFER_OK;
+    for (uint32_t g = 0; g < NET_KV_GROUPS && st == INFER_OK; g++) {
+        kv_seq_free(&s->kv[g], engine->kv, engine->env);
+        st = kv_seq_share(&s->kv[g], &c->kv[g], engine->kv, engine->env, err);
+    }
+    cut(s, end);
+    adopt(s, c, first, count);
+    return st;
+}
+
+static infer_status compute_pending(infer_session *s, infer_error *err)
+{
+    infer_step_item it = {.size = (uint32_t)sizeof it, .session = s, .logits = INFER_LOGITS_NONE};
+    return s->computed < s->length ? engine_step(&it, 1, NULL, err) : INFER_OK;
+}
+
+/* copy has the elements of s and then those of the graft, of which the first `recompute` are computed here. */
+static infer_status transplant_state(infer_session *copy, const infer_session *c, uint64_t first, uint64_t count, infer_error *err)
+{
+    struct transplant t = {copy, c, first, copy->length - count, count};
+    if (!count || !can_take(&t))
+        return INFER_OK;
+    infer_status st = take(&t, err);
+    adopt(copy, c, first, count);
+    session_mark_approximate(copy, t.dst);
+    return st;
+}
+
+static infer_status graft_into(infer_session *copy, const infer_session *c, uint64_t first, uint64_t count, uint64_t recompute,
+                               infer_error *err)
+{
+    infer_status st;
+    if (same_prefix(copy, c, first, first + count)) {
+        st = append_from(copy, c, first, count, err);
+        return st == INFER_OK ? share_state(copy, c, first, count, err) : st;
+    }
+    if (copy->model->net->arch->positions == POSITIONS_LEARNED)
+        return err_set(err, INFER_ERROR_UNSUPPORTED, "this model has learned positions: its state belongs to the place where it was computed");
+    st = append_from(copy, c, first, recompute, err);
+    if (st == INFER_OK)
+        st = compute_pending(copy, err);
+    if (st == INFER_OK)
+        st = append_from(copy, c, first + recompute, count - recompute, err);
+    return st == INFER_OK ? transplant_state(copy, c, first + recompute, count - recompute, err) : st;
+}
+
+infer_status session_graft(infer_session *s, const infer_checkpoint *ckpt, uint64_t first, uint64_t count, uint64_t recompute,
+                           uint64_t *rerun, infer_error *err)
+{
+    const infer_session *c = ckpt->frozen;
+    infer_session *copy = NULL;
+    infer_status st = check_graft(s, c, first, count, recompute, err);
+    bool exact = st == INFER_OK && same_prefix(s, c, first, first + count);
+    if (st == INFER_OK && count) {
+        st = session_copy(s, &copy, err);
+        if (st == INFER_OK)
+            st = graft_into(copy, c, first, count, recompute, err);
+        if (st == INFER_OK)
+            session_swap(s, copy);
+        session_release(copy);
+    }
+    if (st == INFER_OK && rerun)
+        *rerun = s->length - s->computed + (exact ? 0 : recompute);
+    return st;
+}
