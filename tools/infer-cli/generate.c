@@ -172,6 +172,11 @@ int generate(struct cli *c, infer_session *session, const int32_t *ids, uint64_t
     return out_failed() ? EXIT_GENERATION : EXIT_OK;
 }
 
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / 1048576;
+}
+
 void show_stats(const struct cli *c, const struct answer *a)
 {
     infer_engine_info e;
@@ -180,11 +185,15 @@ void show_stats(const struct cli *c, const struct answer *a)
     INFER_INIT(&s);
     (void)infer_engine_get_info(c->engine, &e, NULL);
     (void)infer_session_get_info(c->session, &s, NULL);
-    remark("prompt   %llu tokens, %llu computed in %.2f s: %.1f tokens/s", (unsigned long long)a->prompt_tokens,
-           (unsigned long long)a->computed_tokens, a->prompt_s, rate(a->computed_tokens, a->prompt_s));
-    remark("answer   %llu tokens in %.2f s: %.1f tokens/s; ended by %s", (unsigned long long)a->completion_tokens,
-           a->gen_s, gen_rate(a), finish_name(a));
-    remark("context  %llu of %u tokens, %.1f MiB of state", (unsigned long long)s.length, s.n_ctx,
-           (double)s.kv_bytes / 1048576);
+    if (a) {
+        remark("prompt   %llu tokens, %llu computed in %.2f s: %.1f tokens/s", (unsigned long long)a->prompt_tokens,
+               (unsigned long long)a->computed_tokens, a->prompt_s, rate(a->computed_tokens, a->prompt_s));
+        remark("answer   %llu tokens in %.2f s: %.1f tokens/s; ended by %s", (unsigned long long)a->completion_tokens,
+               a->gen_s, gen_rate(a), finish_name(a));
+    } else {
+        remark("no answer yet");
+    }
+    remark("context  %llu of %u tokens, %.1f MiB of state: %.1f shared, %.1f mapped%s", (unsigned long long)s.length, s.n_ctx,
+           mib(s.kv_bytes), mib(s.kv_shared_bytes), mib(s.kv_mapped_bytes), s.approximate ? "; approximate" : "");
     remark("machine  cpu %s, %u threads; the model opened in %.2f s", infer_cpu_name(e.cpu), e.threads, c->load_s);
 }
