@@ -122,7 +122,7 @@ static infer_status slab_new(struct kv_pool *pool, uint64_t page_bytes, struct k
     s->page_bytes = page_bytes;
     s->n_pages = s->n_free = n;
     for (uint64_t i = n; i-- > 0;) {
-        s->pages[i] = (struct kv_page){{s->buf, i * page_bytes}, s, s->free, 0};
+        s->pages[i] = (struct kv_page){{s->buf, i * page_bytes}, s, s->free, 0, 0};
         s->free = &s->pages[i];
     }
     pool->used += s->bytes;
@@ -182,7 +182,7 @@ infer_status kv_pages_import(struct kv_pool *pool, const struct kv_foreign *fore
     s->page_bytes = page_bytes;
     s->n_pages = n;
     for (uint64_t i = 0; i < n; i++) {
-        s->pages[i] = (struct kv_page){{s->buf, offsets[i]}, s, NULL, 1};
+        s->pages[i] = (struct kv_page){{s->buf, offsets[i]}, s, NULL, 1, 0};
         out[i] = &s->pages[i];
     }
     return INFER_OK;
@@ -234,6 +234,24 @@ void kv_page_unref(struct kv_pool *pool, struct kv_page *page)
 {
     if (page)
         kv_pages_unref(pool, &page, 1);
+}
+
+uint32_t kv_page_refs(struct kv_pool *pool, const struct kv_page *page)
+{
+    os_mutex_lock(&pool->lock);
+    uint32_t refs = page->refs;
+    os_mutex_unlock(&pool->lock);
+    return refs;
+}
+
+bool kv_pages_any_idle(struct kv_pool *pool, struct kv_page *const *pages, uint64_t n)
+{
+    bool idle = false;
+    os_mutex_lock(&pool->lock);
+    while (n-- > 0 && !idle) /* the last page of a sequence is the likeliest */
+        idle = pages[n] && pages[n]->refs == pages[n]->cached;
+    os_mutex_unlock(&pool->lock);
+    return idle;
 }
 
 bool kv_page_shared(struct kv_pool *pool, const struct kv_page *page)

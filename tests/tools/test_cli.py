@@ -443,6 +443,18 @@ def test_chat_stats():
     assert err.count(b"tokens/s") >= 4
 
 
+def test_chat_with_cache():
+    """A conversation that starts anew finds what it computed before."""
+    long = b"Once upon a time there was a little red hen who lived by the sea with a dog and a cat and a duck and a queen, " * 3
+    direct, _ = talk(long + b"\nand then\n")
+    script = long + b"\n/reset\nsomething else\n/reset\n" + long + b"\n/stats\nand then\n"
+    out, err = talk(script, "--cache", "16", "--stats")
+    assert out[-2:] == direct, (out, direct)
+    reports = re.findall(rb"cache +(\d+) of (\d+) tokens reused: ([^;]+); [\d.]+ MiB kept", err)
+    assert len(reports) == 5 and reports[0][2] == b"nothing is stored" and int(reports[3][0]) > 64, err
+    assert b"cache " not in talk(b"One\n", "--stats")[1]
+
+
 def test_chat_command_errors_as_json():
     lines = [json.loads(line) for line in answer("--chat", "--json", "-m", chat_model(), "-n", "3", stdin=b"one\n/undo 5\ntwo\n",
                                                  model=False).splitlines()]

@@ -39,6 +39,8 @@ static const struct option model_options[] = {
     {"kv", 0, KV, AT(kv_type), 0, 0, "TYPE", "keep attention state as f16 (default), bf16, f32, int8,\nint8-64, mixed-f16 or mixed-f32"},
     {"kv-type", 0, KV, AT(kv_type), 0, 0, "TYPE", NULL}, /* another name for --kv */
     {"kv-recent", 0, COUNT32, AT(kv_recent), 0, 4096, "N", "... of the mixed types: the last N tokens in f16 or f32,\nthe others in int8 (default 64)"},
+    {"cache", 0, COUNT32, AT(cache_mib), 0, U32_MAX, "MIB",
+     "keep up to so much computed state and reuse it where\nprompts begin alike (for --chat; default 0: none)"},
     {"numerics", 0, NUMERICS, AT(numerics), 0, 0, "MODE", "exact (default), precise (slower: activations stay f32) or fast"},
 };
 
