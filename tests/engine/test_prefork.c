@@ -71,9 +71,10 @@ static void clear_board(void)
 
 /* ---- the parent's part */
 
+static int32_t ids[65536]; /* the prompt's first */
+
 static void warm_up(void)
 {
-    static int32_t ids[65536];
     size_t len;
     uint64_t n;
     infer_session *s;
@@ -383,6 +384,58 @@ static void test_releases(void **state)
     same_as_here(0, 5);
 }
 
+static infer_status prompt_from_cache(infer_model *m, uint64_t *reused, struct result *r)
+{
+    infer_session *s = NULL;
+    infer_cache_report report;
+    INFER_INIT(&report);
+    infer_status st = infer_session_create(m, NULL, &s, NULL);
+    if (st == INFER_OK)
+        st = infer_session_append(s, ids, 300, NULL);
+    if (st == INFER_OK)
+        st = go_on(s, 4, r);
+    if (st == INFER_OK)
+        st = infer_session_cache_report(s, &report, NULL);
+    *reused = report.reused;
+    infer_session_release(s);
+    return st;
+}
+
+/* What the parent's prefix cache holds, a child finds too. */
+static void test_prefix_cache(void **state)
+{
+    (void)state;
+    infer_engine_options eo;
+    infer_engine *e;
+    infer_model *m;
+    uint64_t first, again;
+    if (NO_FORK || !model_path)
+        skip();
+    clear_board();
+    INFER_INIT(&eo);
+    eo.threads = 2;
+    eo.cache_bytes = (uint64_t)64 << 20;
+    ok(infer_engine_create(&eo, &e, &error));
+    ok(infer_model_open_path(e, model_path, &m, &error));
+    ok(prompt_from_cache(m, &first, result_of(0)));
+    assert_int_equal(first, 0);
+    pid_t pid = start();
+    if (pid == 0) {
+        infer_status st = prompt_from_cache(m, &again, result_of(1));
+        result_of(1)->private_kv = again;
+        if (st == INFER_OK)
+            st = infer_engine_cache_clear(e, NULL); /* its own view of it */
+        child_end(result_of(1), st);
+    }
+    end_well(pid, 1);
+    assert_true(result_of(1)->private_kv >= 256);
+    assert_memory_equal(result_of(0)->logits, result_of(1)->logits, STEPS * (size_t)n_vocab * sizeof(float));
+    ok(prompt_from_cache(m, &again, result_of(2)));
+    assert_true(again >= 256);
+    infer_model_release(m);
+    infer_engine_release(e);
+}
+
 static infer_status answer(infer_session *s, unsigned tokens, char text[256])
 {
     size_t len = strlen(text);
@@ -441,6 +494,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_child),     cmocka_unit_test(test_twenty_children), cmocka_unit_test(test_private_memory),
         cmocka_unit_test(test_grandchildren), cmocka_unit_test(test_releases),        cmocka_unit_test(test_in_an_answer),
+        cmocka_unit_test(test_prefix_cache),
     };
     if (argc > 1 && strcmp(argv[1], "models") == 0) {
         const char *dir = getenv("INFER_TEST_MODELS");
