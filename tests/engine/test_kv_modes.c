@@ -252,13 +252,8 @@ static void test_options(void **state)
     infer_model_release(m);
 }
 
-/* test_kv_modes [variants]: that alone, for emulators */
-int main(int argc, char **argv)
+int main(void)
 {
-    (void)argv;
-    const struct CMUnitTest few[] = {cmocka_unit_test(test_variants)};
-    if (argc > 1)
-        return cmocka_run_group_tests_name("kv_modes", few, NULL, NULL);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_variants), cmocka_unit_test(test_batches), cmocka_unit_test(test_rollback),
                                        cmocka_unit_test(test_whole_window), cmocka_unit_test(test_options)};
     return cmocka_run_group_tests_name("kv_modes", tests, NULL, NULL);
