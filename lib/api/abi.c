@@ -252,6 +252,21 @@ AT(infer_checkpoint_info, logits_rows, 56);
 AT(infer_checkpoint_info, generating, 64);
 AT(infer_checkpoint_info, reserved, 68);
 SIZE(infer_checkpoint_info, 72);
+
+AT(infer_save_options, size, 0);
+AT(infer_save_options, flags, 4);
+AT(infer_save_options, parent, 8);
+AT(infer_save_options, parent_len, 16);
+AT(infer_save_options, level, 24);
+AT(infer_save_options, reserved, 28);
+SIZE(infer_save_options, 32);
+
+AT(infer_load_options, size, 0);
+AT(infer_load_options, map, 4);
+AT(infer_load_options, verify, 8);
+AT(infer_load_options, reserved, 12);
+AT(infer_load_options, adapters, 16);
+SIZE(infer_load_options, 24);
 #endif
 
 typedef int abi_not_empty; /* a translation unit needs a declaration */

@@ -191,6 +191,11 @@ infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *c
     }
     for (uint64_t i = 0; i < count; i++) {
         infer_session *s = items[i].session;
+        st = session_ready(s, &e);
+        if (st != INFER_OK) {
+            item_failed(&o, &items[i], st, &e);
+            continue;
+        }
         if (items[i].logits == INFER_LOGITS_LAST)
             session_want_last_logits(s);
         if (item_goal(&items[i])) /* a session with nothing to do keeps its logits */
