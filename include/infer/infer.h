@@ -234,6 +234,7 @@ typedef struct infer_engine_options {
     int32_t log_level;                 /* lines above it are not produced; 0: INFER_LOG_WARNING */
     uint32_t reserved;
     const infer_executor *executor;    /* NULL: own threads. Copied; threads must then be 0 */
+    uint64_t cache_bytes;              /* what the prefix cache may keep beyond what sessions hold; 0: no cache. Counts in kv_budget, and gives way */
 } infer_engine_options;
 
 /* An engine owns the device (today: the CPU), its threads and the memory of computed state. options may be NULL.
@@ -564,7 +565,12 @@ typedef struct infer_session_options {
     uint32_t reserved;
     uint32_t kv_recent; /* of the mixed types: elements kept in the exact type; rounded up to a multiple of 64, at most 4,096; 0: 64 */
     uint32_t reserved2;
+    uint32_t cache_flags; /* INFER_CACHE_NO_* */
+    uint32_t salt_len;    /* at most INFER_CACHE_SALT_MAX */
+    const void *salt;     /* only sessions with the same salt share by the prefix cache: one for each tenant. Copied */
 } infer_session_options;
+/* INFER_CACHE_NO_LOOKUP: computes everything itself. INFER_CACHE_NO_INSERT: leaves nothing behind for others. */
+enum { INFER_CACHE_NO_LOOKUP = 1, INFER_CACHE_NO_INSERT = 2, INFER_CACHE_SALT_MAX = 64 };
 
 /* Makes an empty session. options may be NULL. Errors: ARGUMENT, UNSUPPORTED, NO_MEMORY. */
 INFER_API infer_status infer_session_create(infer_model *model, const infer_session_options *options,
@@ -645,7 +651,7 @@ typedef struct infer_step_item {
     const uint8_t *mask;    /* for INFER_LOGITS_MASK: one byte for each pending element */
     int32_t logits;         /* INFER_LOGITS_* */
     uint32_t reserved;
-    uint64_t done;          /* out: elements computed */
+    uint64_t done;          /* out: elements computed, or taken from the prefix cache */
 } infer_step_item;
 
 /* Computes pending elements of count different sessions of one model in batches. Bad items (ARGUMENT) fail the whole call before
@@ -809,6 +815,59 @@ INFER_API infer_status infer_checkpoint_tokens(const infer_checkpoint *checkpoin
 INFER_API infer_status infer_session_restore(infer_session *session, const infer_checkpoint *checkpoint, infer_error *err);
 /* A new session with the checkpoint's state. Errors: NO_MEMORY. */
 INFER_API infer_status infer_checkpoint_session(const infer_checkpoint *checkpoint, infer_session **out, infer_error *err);
+
+/* ---- Prefix cache ------------------------------------------------------------------------------------------------ */
+
+/* With infer_engine_options.cache_bytes, what sessions compute is kept for others of the same model, KV type, adapters and salt that begin
+ * with the same elements. Sessions look up and insert by themselves inside infer_step and infer_generate_next; results are the same to the
+ * bit with and without. See docs/state.md. */
+
+/* Why a look-up gave no more than it did. */
+enum {
+    INFER_CACHE_OFF = 0,            /* no cache, or none for this session, or nothing was looked up yet */
+    INFER_CACHE_HIT = 1,            /* all that may be reused was: everything but the last element */
+    INFER_CACHE_ENDS = 2,           /* what is stored ends at `difference`; what follows is new */
+    INFER_CACHE_DIFFERS = 3,        /* what is stored goes on differently from element `difference` on */
+    INFER_CACHE_EVICTED = 4,        /* more was stored once, and evicted */
+    INFER_CACHE_OTHER_ADAPTERS = 5, /* the same tokens are stored under other adapters from element `difference` on */
+    INFER_CACHE_OTHER_SALT = 6,     /* more of it is stored under another salt. For the host's eyes: do not tell tenants of each other */
+    INFER_CACHE_OTHER_KV_TYPE = 7,  /* more of it is stored in another KV type */
+    INFER_CACHE_EMPTY = 8,          /* nothing is stored for this model, KV type and salt */
+    INFER_CACHE_FAILED = 9          /* memory ran out while looking up; the session computes everything */
+};
+
+/* What a session's last look-up gave. One takes place at the first step of a session that has computed nothing, and at every step with more
+ * than 64 pending elements. The last element, and elements whose logits a step wants, are always computed. */
+typedef struct infer_cache_report {
+    uint32_t size;
+    int32_t reason;       /* INFER_CACHE_* */
+    uint64_t wanted;      /* elements of the session then */
+    uint64_t reused;      /* elements that were taken from the cache */
+    uint64_t rerun;       /* elements that are stored, but were computed again: sliding windows go on only from certain places */
+    uint64_t difference;  /* the first element that is not stored */
+    uint64_t near_length; /* not 0: a near miss. A stored prefix of this length is the same in at least 1,024 elements and 9 of 10 of its length,
+                             and then differs: look for a date or a counter in the prompt */
+} infer_cache_report;
+INFER_API infer_status infer_session_cache_report(const infer_session *session, infer_cache_report *out, infer_error *err);
+
+typedef struct infer_cache_stats {
+    uint32_t size;
+    uint32_t reserved;
+    uint64_t lookups;
+    uint64_t hits;           /* of these, that gave all they could */
+    uint64_t partial_hits;   /* that gave something */
+    uint64_t saved;          /* elements that were not computed */
+    uint64_t rerun;          /* elements that were computed although stored */
+    uint64_t insertions, evictions; /* of nodes */
+    uint64_t bytes;          /* kept now: pages and tokens; what sessions hold too is counted in */
+    uint64_t nodes;          /* pieces of prefixes kept now */
+    uint64_t ghosts;         /* pieces that were evicted, and are remembered without their state */
+    uint64_t ghost_bytes;
+} infer_cache_stats;
+/* All zero without a cache. */
+INFER_API infer_status infer_engine_cache_stats(infer_engine *engine, infer_cache_stats *out, infer_error *err);
+/* Forgets everything that is kept. Sessions are not affected. */
+INFER_API infer_status infer_engine_cache_clear(infer_engine *engine, infer_error *err);
 
 /* ---- Checkpoint files --------------------------------------------------------------------------------------------- */
 

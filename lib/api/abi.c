@@ -32,7 +32,8 @@ AT(infer_engine_options, log_user, 40);
 AT(infer_engine_options, log_level, 48);
 AT(infer_engine_options, reserved, 52);
 AT(infer_engine_options, executor, 56);
-SIZE(infer_engine_options, 64);
+AT(infer_engine_options, cache_bytes, 64);
+SIZE(infer_engine_options, 72);
 
 AT(infer_executor, size, 0);
 AT(infer_executor, concurrency, 4);
@@ -161,7 +162,10 @@ AT(infer_session_options, kv_type, 8);
 AT(infer_session_options, reserved, 12);
 AT(infer_session_options, kv_recent, 16);
 AT(infer_session_options, reserved2, 20);
-SIZE(infer_session_options, 24);
+AT(infer_session_options, cache_flags, 24);
+AT(infer_session_options, salt_len, 28);
+AT(infer_session_options, salt, 32);
+SIZE(infer_session_options, 40);
 
 AT(infer_session_info, size, 0);
 AT(infer_session_info, n_ctx, 4);
@@ -252,6 +256,30 @@ AT(infer_checkpoint_info, logits_rows, 56);
 AT(infer_checkpoint_info, generating, 64);
 AT(infer_checkpoint_info, reserved, 68);
 SIZE(infer_checkpoint_info, 72);
+
+AT(infer_cache_report, size, 0);
+AT(infer_cache_report, reason, 4);
+AT(infer_cache_report, wanted, 8);
+AT(infer_cache_report, reused, 16);
+AT(infer_cache_report, rerun, 24);
+AT(infer_cache_report, difference, 32);
+AT(infer_cache_report, near_length, 40);
+SIZE(infer_cache_report, 48);
+
+AT(infer_cache_stats, size, 0);
+AT(infer_cache_stats, reserved, 4);
+AT(infer_cache_stats, lookups, 8);
+AT(infer_cache_stats, hits, 16);
+AT(infer_cache_stats, partial_hits, 24);
+AT(infer_cache_stats, saved, 32);
+AT(infer_cache_stats, rerun, 40);
+AT(infer_cache_stats, insertions, 48);
+AT(infer_cache_stats, evictions, 56);
+AT(infer_cache_stats, bytes, 64);
+AT(infer_cache_stats, nodes, 72);
+AT(infer_cache_stats, ghosts, 80);
+AT(infer_cache_stats, ghost_bytes, 88);
+SIZE(infer_cache_stats, 96);
 
 AT(infer_save_options, size, 0);
 AT(infer_save_options, flags, 4);

@@ -48,6 +48,10 @@ infer_status checkpoint_restore(const infer_checkpoint *c, infer_session *s, inf
     if (st != INFER_OK)
         return st;
     session_swap(s, copy);
+    /* Who may share with the session is the session's own, also when what it leaves behind now goes to the cache. */
+    struct prefix own = copy->prefix;
+    own.kept = own.asked = 0;
+    s->prefix = own;
     session_release(copy); /* what s was */
     return INFER_OK;
 }

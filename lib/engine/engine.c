@@ -106,9 +106,15 @@ infer_status engine_create(const infer_engine_options *options, infer_engine **o
         env_release(env);
         return st;
     }
-    (*out)->numerics = options->numerics;
-    (*out)->threads = d.threads;
-    return INFER_OK;
+    infer_engine *e = *out;
+    e->numerics = options->numerics;
+    e->threads = d.threads;
+    st = prefix_setup(e, options->cache_bytes, err);
+    if (st != INFER_OK) {
+        engine_release(e);
+        *out = NULL;
+    }
+    return st;
 }
 
 infer_engine *engine_ref(infer_engine *e)
@@ -123,6 +129,7 @@ void engine_release(infer_engine *e)
         return;
     const struct env *env = e->env;
     workspace_free(&e->ws, e->dev);
+    kv_cache_destroy(e->cache);
     kv_pool_destroy(e->kv);
     e->dev->ops->destroy(e->dev);
     os_mutex_destroy(&e->step_lock);

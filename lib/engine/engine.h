@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/os_thread.h"
+#include "engine/prefix.h"
 #include "kv/kv_seq.h"
 #include "model/forward.h"
 #include "sampling/sampler.h"
@@ -30,6 +31,7 @@ struct infer_engine {
     const struct env *env;
     struct device *dev;
     struct kv_pool *kv;
+    struct kv_cache *cache;     /* or NULL */
     struct os_mutex step_lock; /* held while the device computes; guards ws, batch and dev */
     struct workspace ws;
     struct batch_arrays *batch;
@@ -109,6 +111,7 @@ struct infer_session {
     uint64_t n_logits_rows;
     struct sampler sampler;
     struct generation gen;
+    struct prefix prefix;
     /* scratch */
     int32_t *history;          /* ids for the sampler and its callback */
     uint64_t history_cap;

@@ -55,7 +55,9 @@ infer_status session_create(infer_model *model, const infer_session_options *opt
     s->approximate_from = UINT64_MAX;
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
         kv_seq_init(&s->kv[g], net_kv_page_bytes(net, s->kv_type, g), net_kv_window(net, s->kv_recent, g));
-    st = sampler_init(&s->sampler, session_alloc(s), net->h.n_logits, net->h.n_vocab, err);
+    st = prefix_options(&s->prefix, options, err);
+    if (st == INFER_OK)
+        st = sampler_init(&s->sampler, session_alloc(s), net->h.n_logits, net->h.n_vocab, err);
     if (st != INFER_OK) {
         session_release(s);
         return st;
@@ -70,8 +72,10 @@ void session_release(infer_session *s)
         return;
     infer_model *model = s->model;
     const struct alloc *a = session_alloc(s);
+    prefix_leave(s);
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
         kv_seq_free(&s->kv[g], model->engine->kv, model->engine->env);
+    prefix_left(model->engine);
     sampler_free(&s->sampler);
     shared_unref(a, s->elements);
     shared_unref(a, s->rows);
@@ -201,6 +205,8 @@ void session_rewind(infer_session *s, uint64_t length)
     if (length >= s->computed)
         return;
     s->computed = resume_point(s, length);
+    if (s->prefix.kept > s->computed)
+        s->prefix.kept = s->computed;
     if (s->computed <= s->approximate_from)
         s->approximate_from = UINT64_MAX;
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
@@ -220,7 +226,10 @@ infer_status session_truncate(infer_session *s, uint64_t length, uint64_t *rerun
         return err_at(err, INFER_ERROR_ARGUMENT, "length", 6, ERR_NO_OFFSET, "the session has %llu elements",
                       (unsigned long long)s->length);
     uint64_t keep = length < s->computed ? length : s->computed;
+    if (keep < s->computed)
+        prefix_leave(s);
     session_rewind(s, keep);
+    s->prefix.asked = 0;
     for (uint64_t i = length; i < s->length; i++)
         if (s->elements[i].id < 0) { /* rows lie in element order */
             s->n_rows = s->elements[i].row;
@@ -286,6 +295,7 @@ static infer_status fork_into(infer_session *f, const infer_session *s, infer_er
     if (st != INFER_OK)
         return st;
     f->adapters = s->adapters;
+    f->prefix = s->prefix;
     f->elements = shared_ref(s->elements);
     f->length = s->length;
     f->computed = s->computed;

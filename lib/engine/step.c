@@ -16,7 +16,8 @@ struct part {
 
 static uint64_t item_goal(const infer_step_item *it)
 {
-    uint64_t pending = it->session->length - it->session->computed;
+    const infer_session *s = it->session;
+    uint64_t pending = (s->prefix.stop > s->computed ? s->prefix.stop : s->length) - s->computed;
     /* done counts what earlier batches of this step computed */
     uint64_t left = it->max_elements ? it->max_elements - it->done : UINT64_MAX;
     return pending < left ? pending : left;
@@ -27,7 +28,7 @@ static bool wants_logits(const infer_step_item *it, uint64_t element)
     switch (it->logits) {
     case INFER_LOGITS_NONE: return false;
     case INFER_LOGITS_ALL: return true;
-    case INFER_LOGITS_MASK: return it->mask[element - (it->session->computed - it->done)] != 0;
+    case INFER_LOGITS_MASK: return it->mask[element - (it->session->computed - it->done - it->session->prefix.taken)] != 0;
     default: return element + 1 == it->session->length;
     }
 }
@@ -93,6 +94,7 @@ static infer_status commit(infer_step_item *it, const struct part *part, const b
     it->done += part->n;
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
         kv_seq_drop(&s->kv[g], s->model->engine->kv, s->computed);
+    prefix_committed(s);
     return INFER_OK;
 }
 
@@ -171,6 +173,20 @@ static void step_all(infer_engine *engine, const struct net *net, infer_step_ite
     }
 }
 
+/* How many of the session's elements need no logits, from its first one on: those may come from the prefix cache. The last one never does. */
+static uint64_t without_logits(const infer_step_item *it)
+{
+    const infer_session *s = it->session;
+    uint64_t n = s->computed;
+    if (it->logits == INFER_LOGITS_ALL)
+        return n;
+    if (it->logits != INFER_LOGITS_MASK)
+        return s->length - 1;
+    while (n + 1 < s->length && !it->mask[n - s->computed])
+        n++;
+    return n;
+}
+
 infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *cancel, infer_error *err)
 {
     struct outcome o = {INFER_OK, err};
@@ -198,13 +214,20 @@ infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *c
         }
         if (items[i].logits == INFER_LOGITS_LAST)
             session_want_last_logits(s);
-        if (item_goal(&items[i])) /* a session with nothing to do keeps its logits */
+        s->prefix.taken = s->prefix.stop = 0;
+        if (item_goal(&items[i])) { /* a session with nothing to do keeps its logits */
             s->n_logits_rows = 0;
+            prefix_find(s, without_logits(&items[i]));
+        }
     }
     os_mutex_lock(&engine->step_lock);
     struct fpenv fp = fpenv_enter();
     step_all(engine, model->net, items, count, cancel, &o);
     fpenv_leave(fp);
     os_mutex_unlock(&engine->step_lock);
+    for (uint64_t i = 0; i < count; i++) {
+        prefix_stepped(items[i].session, items[i].done);
+        items[i].done += items[i].session->prefix.taken;
+    }
     return o.status;
 }

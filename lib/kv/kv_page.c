@@ -245,6 +245,24 @@ void kv_page_unref(struct kv_pool *pool, struct kv_page *page)
         kv_pages_unref(pool, &page, 1);
 }
 
+uint32_t kv_page_refs(struct kv_pool *pool, const struct kv_page *page)
+{
+    os_mutex_lock(&pool->lock);
+    uint32_t refs = page->refs;
+    os_mutex_unlock(&pool->lock);
+    return refs;
+}
+
+bool kv_pages_any_idle(struct kv_pool *pool, struct kv_page *const *pages, uint64_t n)
+{
+    bool idle = false;
+    os_mutex_lock(&pool->lock);
+    while (n-- > 0 && !idle) /* the last page of a sequence is the likeliest */
+        idle = pages[n] && pages[n]->refs == pages[n]->cached;
+    os_mutex_unlock(&pool->lock);
+    return idle;
+}
+
 bool kv_page_shared(struct kv_pool *pool, const struct kv_page *page)
 {
     os_mutex_lock(&pool->lock);

@@ -22,6 +22,7 @@ struct kv_page {
     struct kv_page *next_free;
     uint32_t refs; /* under the pool's lock */
     atomic_bool unverified; /* of a foreign page whose content nobody has looked at */
+    uint32_t cached; /* kv_tree.c, under the cache's lock: references of the prefix cache */
 };
 
 /* budget: bytes of slabs; 0: no limit. The device outlives the pool. */
@@ -59,6 +60,9 @@ void kv_pages_ref(struct kv_pool *pool, struct kv_page *const *pages, uint64_t n
 void kv_pages_unref(struct kv_pool *pool, struct kv_page *const *pages, uint64_t n);
 void kv_page_ref(struct kv_pool *pool, struct kv_page *page);
 void kv_page_unref(struct kv_pool *pool, struct kv_page *page); /* may be NULL */
+uint32_t kv_page_refs(struct kv_pool *pool, const struct kv_page *page);
+/* Whether the prefix cache alone refers to any of them. */
+bool kv_pages_any_idle(struct kv_pool *pool, struct kv_page *const *pages, uint64_t n);
 /* Whether a write has to copy it first. */
 bool kv_page_shared(struct kv_pool *pool, const struct kv_page *page);
 

@@ -1,0 +1,36 @@
+/* How sessions use the engine's prefix cache: they look up before they compute, and leave behind what they computed. */
+#ifndef ENGINE_PREFIX_H
+#define ENGINE_PREFIX_H
+
+#include "kv/kv_cache.h"
+
+/* Fewer elements than this are neither looked for (once something is computed) nor left behind: one page. */
+#define PREFIX_LEAST ((uint64_t)DEV_KV_PAGE)
+
+/* A session's part. */
+struct prefix {
+    uint32_t flags; /* INFER_CACHE_NO_* */
+    uint32_t salt_len;
+    uint8_t salt[KV_SALT_MAX];
+    uint64_t kept;  /* elements that were found in the cache or given to it */
+    uint64_t asked; /* length at the last look-up; 0: none */
+    uint64_t stop;  /* a batch ends here, so that the cache gets a place where windowed layers can go on; 0: nowhere */
+    uint64_t taken; /* by the present step */
+    infer_cache_report report;
+};
+
+/* bytes 0: no cache. */
+infer_status prefix_setup(infer_engine *e, uint64_t bytes, infer_error *err);
+infer_status prefix_options(struct prefix *p, const infer_session_options *o, infer_error *err);
+
+/* Before a step: takes over what is stored of the session's elements below at_most, when that is more than is computed. */
+void prefix_find(infer_session *s, uint64_t at_most);
+/* After elements were committed. */
+void prefix_committed(infer_session *s);
+/* After a step that computed `count` elements of the session. */
+void prefix_stepped(infer_session *s, uint64_t count);
+/* Before computed state is lost; and after its pages were dropped. */
+void prefix_leave(infer_session *s);
+void prefix_left(infer_engine *e);
+
+#endif
