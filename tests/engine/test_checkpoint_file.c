@@ -339,6 +339,34 @@ static void test_fingerprints(void **state)
     ckpt_close(&b);
 }
 
+/* A delta that took the name of a file it needs would be lost, and so would the files between. Two names in turn do that. */
+static void test_name_of_an_ancestor(void **state)
+{
+    (void)state;
+    NEEDS_HASH();
+    struct ckpt_model m = ckpt_open("llama");
+    infer_session *s = ckpt_session(&m, INFER_KV_F16);
+    ckpt_append(&m, s, 0, 40);
+    ckpt_step(s);
+    ok(ckpt_save(s, "a", 0, NULL));
+    ckpt_append(&m, s, 40, 40);
+    ckpt_step(s);
+    ok(ckpt_save(s, "b", 0, "a"));
+    ok(ckpt_save(s, "c", 0, "b"));
+    assert_int_equal(ckpt_save(s, "a", 0, "b"), INFER_ERROR_ARGUMENT);
+    assert_memory_equal(error.name, "parent", 7);
+    assert_int_equal(ckpt_save(s, "a", INFER_SAVE_ZSTD, "c"), INFER_ERROR_ARGUMENT);
+    infer_session *r = ckpt_restored(&m, "c"); /* nothing was touched */
+    ckpt_same_logits(s, r);
+    infer_session_release(r);
+    ok(ckpt_save(s, "c", 0, "a")); /* names that nothing needs may be replaced */
+    r = ckpt_restored(&m, "c");
+    ckpt_same_logits(s, r);
+    infer_session_release(r);
+    infer_session_release(s);
+    ckpt_close(&m);
+}
+
 static void test_arguments(void **state)
 {
     (void)state;
@@ -406,6 +434,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ways),    cmocka_unit_test(test_chain),        cmocka_unit_test(test_generating),
         cmocka_unit_test(test_rows),    cmocka_unit_test(test_corners),      cmocka_unit_test(test_no_leftovers),
+        cmocka_unit_test(test_fingerprints), cmocka_unit_test(test_name_of_an_ancestor),
         cmocka_unit_test(test_fingerprints), cmocka_unit_test(test_arguments),
     };
     return cmocka_run_group_tests_name("checkpoint_file", tests, ckpt_setup, ckpt_teardown);
