@@ -434,7 +434,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ways),    cmocka_unit_test(test_chain),        cmocka_unit_test(test_generating),
         cmocka_unit_test(test_rows),    cmocka_unit_test(test_corners),      cmocka_unit_test(test_no_leftovers),
-        cmocka_unit_test(test_fingerprints), cmocka_unit_test(test_name_of_an_ancestor),
+        cmocka_unit_test(test_name_of_an_ancestor),
         cmocka_unit_test(test_fingerprints), cmocka_unit_test(test_arguments),
     };
     return cmocka_run_group_tests_name("checkpoint_file", tests, ckpt_setup, ckpt_teardown);
