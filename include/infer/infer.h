@@ -812,10 +812,11 @@ INFER_API infer_status infer_checkpoint_get_info(const infer_checkpoint *checkpo
 INFER_API infer_status infer_checkpoint_tokens(const infer_checkpoint *checkpoint, uint64_t first, uint64_t count,
                                                int32_t *ids, infer_error *err);
 
-/* Replaces everything that the session holds by the checkpoint's state, its context length and KV type included; the handle stays. A
- * failed call leaves the session as it was. Errors: ARGUMENT (a checkpoint of another model), NO_MEMORY. */
+/* Replaces everything that the session holds by the checkpoint's state, its context length and KV type included; the handle stays, and
+ * so do cache flags and salt. A failed call leaves the session as it was. Errors: ARGUMENT (a checkpoint of another model), NO_MEMORY. */
 INFER_API infer_status infer_session_restore(infer_session *session, const infer_checkpoint *checkpoint, infer_error *err);
-/* A new session with the checkpoint's state. Errors: NO_MEMORY. */
+/* A new session with the checkpoint's state, and the cache flags and salt of the session that it was made of. Files do not keep those: for a tenant's
+ * file, create a session with the tenant's salt and restore into it. Errors: NO_MEMORY. */
 INFER_API infer_status infer_checkpoint_session(const infer_checkpoint *checkpoint, infer_session **out, infer_error *err);
 
 /* ---- Stores ------------------------------------------------------------------------------------------------------ */
@@ -833,7 +834,7 @@ typedef struct infer_store_options {
 /* path NULL (with path_len 0): a store in memory, which keeps a reference on each checkpoint; nothing is copied. Else a store in that directory, which
  * is made if there is none (but not its parents): a checkpoint file for each name, whole and synced when put returns, mapped when it is got. Other
  * processes may use the directory too; a copy or snapshot of it, taken at any moment, is a store. There, the calls below may also give the errors of
- * infer_checkpoint_save and infer_checkpoint_open, and names are at most 246 bytes long, bytes other than a-z 0-9 _ - . and those above 127 counted
+ * infer_checkpoint_save and infer_checkpoint_open, and names are at most 247 bytes long, bytes other than a-z 0-9 _ - . and those above 127 counted
  * three times (ARGUMENT). options may be NULL. Errors: ARGUMENT, NO_MEMORY; of directories IO, NOT_FOUND, UNSUPPORTED (a build without xxHash). */
 INFER_API infer_status infer_store_open(infer_engine *engine, const char *path, uint64_t path_len,
                                         const infer_store_options *options, infer_store **out, infer_error *err);
@@ -845,7 +846,7 @@ enum { INFER_STORE_REPLACE = 1 }; /* an entry of the new name is replaced; witho
 /* Keeps a checkpoint under a name. Errors: ARGUMENT (name), EXISTS, LIMIT (of the store: nothing is dropped to make room), NO_MEMORY. */
 INFER_API infer_status infer_store_put(infer_store *store, const char *name, uint64_t name_len, infer_checkpoint *checkpoint,
                                        uint32_t flags, infer_cancel *cancel, infer_error *err);
-/* The checkpoint of that name; model may be NULL for stores in memory. Errors: NOT_FOUND, ARGUMENT (name; in memory: it belongs to another model). */
+/* The checkpoint of that name. Errors: NOT_FOUND, ARGUMENT (name; in memory: it belongs to another model). */
 INFER_API infer_status infer_store_get(infer_store *store, infer_model *model, const char *name, uint64_t name_len,
                                        infer_cancel *cancel, infer_checkpoint **out, infer_error *err);
 /* The checkpoint of one name under a second one too. Errors: NOT_FOUND, EXISTS, LIMIT, ARGUMENT, NO_MEMORY. */

@@ -160,6 +160,8 @@ static infer_status scan(struct scan *c, infer_error *err)
     if (st == INFER_OK && c->no_memory)
         return err_no_memory(err);
     if (st != INFER_OK) {
+        if (st == INFER_ERROR_NOT_FOUND) /* which means "no more" to callers: a directory that went away is no empty store */
+            st = INFER_ERROR_IO;
         st = outfile_failed(err, st, os_error, "read the store's directory");
         err_file(err, c->d->path, strlen(c->d->path));
     }
