@@ -77,7 +77,7 @@ static bool unescape(const char *file, char out[STORE_NAME_MAX + 1], uint32_t *l
         int hi = file[i] == '%' ? hex_digit(file[i + 1]) : -1, lo = hi >= 0 ? hex_digit(file[i + 2]) : -1;
         if (k == STORE_NAME_MAX || (file[i] == '%' && lo < 0))
             return false;
-        out[k++] = lo >= 0 ? (char)(hi << 4 | lo) : file[i];
+        out[k++] = (char)(lo >= 0 ? hi << 4 | lo : file[i]);
         i += lo >= 0 ? 2 : 0;
     }
     out[k] = 0;
