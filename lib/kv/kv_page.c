@@ -6,7 +6,8 @@
 /* A slab holds as many pages as fit, at least one. Slabs grow with what is in use, so that there are never very many. */
 #define SLAB_LEAST ((uint64_t)1 << 21)
 #define SLAB_MOST ((uint64_t)1 << 25)
-#define SLAB_SHARE 8u /* of what is in use, and at most of what the budget leaves */
+#define SLAB_SHARE 8u /* of what is in use */
+#define BUDGET_PARTS 16u
 #define SLAB_MAX_PAGES 64u
 
 struct kv_slab {
@@ -107,10 +108,12 @@ static infer_status slab_new(struct kv_pool *pool, uint64_t page_bytes, struct k
     want = want < SLAB_LEAST ? SLAB_LEAST : want > SLAB_MOST ? SLAB_MOST : want;
     uint64_t n = want / page_bytes;
     n = n < 1 ? 1 : n > SLAB_MAX_PAGES ? SLAB_MAX_PAGES : n;
-    /* A part of what is left, down to single pages: other sizes are wanted too (sliding windows, mixed KV types). */
-    uint64_t share = left / SLAB_SHARE / page_bytes;
+    /* A small part of the budget, down to single pages: other sizes are wanted too (sliding windows, mixed KV types). */
+    uint64_t share = pool->budget ? pool->budget / BUDGET_PARTS / page_bytes : n;
     n = n < share ? n : share ? share : 1;
-    if (page_bytes > left)
+    if (n > left / page_bytes)
+        n = left / page_bytes;
+    if (n == 0)
         return err_set(err, INFER_ERROR_LIMIT, "the KV budget of %llu bytes is used up",
                        (unsigned long long)pool->budget);
     struct kv_slab *s = mem_zalloc(&pool->env->alloc, sizeof *s + (size_t)n * sizeof s->pages[0]);
