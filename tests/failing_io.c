@@ -137,4 +137,4 @@ static infer_status clone_(int from, int to, uint64_t size, int *os_error)
 }
 
 const struct os_io failing_io_ops = {open_, dup_, close_, stat_, read_, map_, unmap_, create_, write_,
-                                     sync_, rename_, sync_dir_, unlink_, reap_, make_dir_, list_, clone_};
+                                     sync_, rename_, sync_dir_, unlink_, reap_, make_dir_, list_, clone_, NULL};

@@ -224,5 +224,6 @@ infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *c
         prefix_stepped(items[i].session, items[i].done);
         items[i].done += items[i].session->prefix.taken;
     }
+    prefix_disk_write(engine);
     return o.status;
 }
