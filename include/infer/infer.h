@@ -105,6 +105,7 @@ INFER_API int32_t infer_numerics_version(void);      /* INFER_NUMERICS_VERSION o
     X(INFER_ERROR_FORMAT, -22, "malformed file")                                                                       \
     X(INFER_ERROR_TRUNCATED, -23, "file ends early")                                                                   \
     X(INFER_ERROR_CHANGED, -24, "file changed while in use")                                                           \
+    X(INFER_ERROR_EXISTS, -25, "already exists")                                                                       \
     X(INFER_ERROR_ARCHITECTURE, -40, "unknown model architecture")                                                     \
     X(INFER_ERROR_MISSING, -41, "required key or tensor is missing")                                                   \
     X(INFER_ERROR_SHAPE, -42, "tensor has the wrong shape or type")                                                    \
@@ -880,6 +881,69 @@ INFER_API infer_status infer_engine_cache_stats(infer_engine *engine, infer_cach
 INFER_API infer_status infer_engine_cache_flush(infer_engine *engine, infer_error *err);
 /* Forgets everything that is kept in memory. Sessions and files are not affected. */
 INFER_API infer_status infer_engine_cache_clear(infer_engine *engine, infer_error *err);
+
+/* ---- Checkpoint files --------------------------------------------------------------------------------------------- */
+
+/* docs/checkpoint-format.md tells the format, docs/state.md how it is used. A file holds everything that a checkpoint does, but for a host's sampling
+ * callback: sessions restored from a file have none. Builds without xxHash answer UNSUPPORTED to everything here. Checksums find damage; they are
+ * no signature: whoever can write the file can forge it, and forged state gives wrong answers (never wrong memory accesses). */
+
+enum {
+    INFER_SAVE_ZSTD = 1,      /* compress, for cold storage: opening then unpacks everything instead of mapping it */
+    INFER_SAVE_FULL_MODEL = 2 /* store the full fingerprint of the model, which opening then checks: reads all weights, both times */
+};
+typedef struct infer_save_options {
+    uint32_t size;
+    uint32_t flags;      /* INFER_SAVE_* */
+    const char *parent;  /* path of a checkpoint file of the same model in the same folder (written the same way): the new file holds only the
+                            elements and pages that this one and its ancestors lack, and needs them all when it is opened. NULL: whole */
+    uint64_t parent_len;
+    int32_t level;       /* of zstd, 1 to 19; 0: 3 */
+    uint32_t reserved;
+} infer_save_options;
+/* Writes a file: under a temporary name, synced, renamed over whatever had the name; so the path names the old file, or the new one whole, even after a
+ * crash. Temporary files of processes that died in this folder are removed. options may be NULL. The checkpoint may be used meanwhile.
+ * Errors: IO (the text says when the disk is full), NOT_FOUND (the folder, or the parent), ARGUMENT, UNSUPPORTED (no zstd in this build), LIMIT (the
+ * parent has 64 ancestors: save whole), CANCELLED, NO_MEMORY, those of opening the parent, FORMAT or CHANGED when the checkpoint itself came
+ * from a file that is damaged. */
+INFER_API infer_status infer_checkpoint_save(const infer_checkpoint *checkpoint, const char *path, uint64_t path_len,
+                                             const infer_save_options *options, infer_cancel *cancel, infer_error *err);
+
+enum {
+    INFER_VERIFY_FIRST_USE = 0, /* everything but the pages of computed state at once; each page before the first step that reads it. A damaged
+                                   one fails that step with FORMAT and leaves the session as it was */
+    INFER_VERIFY_LOAD = 1       /* everything at once */
+};
+typedef struct infer_load_options {
+    uint32_t size;
+    int32_t map;        /* INFER_MAP_*. MMAP: pages are used in place, copied when written; the file must not shrink or change while anything
+                           restored from it lives (that it did not shrink is checked before steps, as for models; replacing it by rename is fine).
+                           READ: copied into memory, immune to whatever happens to the file. Neither counts against the KV budget */
+    int32_t verify;     /* INFER_VERIFY_* */
+    uint32_t reserved;
+    uint64_t adapters;  /* identity of the adapter set that the checkpoint must have been made under; 0: none */
+} infer_load_options;
+/* Opens a file as a checkpoint of this model. options may be NULL. A delta file opens its ancestors too.
+ * Errors: NOT_FOUND (the file, or a parent), IO, FORMAT (no checkpoint file, or damaged), TRUNCATED, VALUE (made with another model, tokenizer, adapter
+ * set, KV layout, numerics mode or numerics version: the text says which), UNSUPPORTED (a newer format, or compressed and this build has no
+ * zstd), CHANGED (the parent is not the file it was made from), LIMIT (also the KV budget, when compressed), CANCELLED, NO_MEMORY. */
+INFER_API infer_status infer_checkpoint_open(infer_model *model, const char *path, uint64_t path_len,
+                                             const infer_load_options *options, infer_cancel *cancel,
+                                             infer_checkpoint **out, infer_error *err);
+
+/* Copies a file, whole or not at all; its blocks are shared where the file system can do that (Btrfs, XFS, ZFS with block cloning). A delta file needs its
+ * ancestors in the new folder too. engine lends allocator and log; NULL: the defaults. */
+INFER_API infer_status infer_checkpoint_clone_file(infer_engine *engine, const char *from, uint64_t from_len, const char *to,
+                                                   uint64_t to_len, infer_cancel *cancel, infer_error *err);
+
+enum {
+    INFER_FINGERPRINT_QUICK = 1, /* metadata, the directory of tensors, and samples of the weights: what checkpoint files are checked against */
+    INFER_FINGERPRINT_FULL = 2   /* all bytes of the model's files */
+};
+/* What tells this model's file from others; the same for copies of the file on any machine. XXH3, so no defence against forgery. Errors: UNSUPPORTED,
+ * CHANGED, CANCELLED. */
+INFER_API infer_status infer_model_fingerprint(infer_model *model, int32_t kind, uint8_t out[32], infer_cancel *cancel,
+                                               infer_error *err);
 
 /* ---- Shift and graft --------------------------------------------------------------------------------------------- */
 

@@ -290,6 +290,21 @@ AT(infer_cache_stats, disk_skipped, 120);
 AT(infer_cache_stats, disk_loaded, 128);
 AT(infer_cache_stats, disk_damaged, 136);
 SIZE(infer_cache_stats, 144);
+
+AT(infer_save_options, size, 0);
+AT(infer_save_options, flags, 4);
+AT(infer_save_options, parent, 8);
+AT(infer_save_options, parent_len, 16);
+AT(infer_save_options, level, 24);
+AT(infer_save_options, reserved, 28);
+SIZE(infer_save_options, 32);
+
+AT(infer_load_options, size, 0);
+AT(infer_load_options, map, 4);
+AT(infer_load_options, verify, 8);
+AT(infer_load_options, reserved, 12);
+AT(infer_load_options, adapters, 16);
+SIZE(infer_load_options, 24);
 #endif
 
 typedef int abi_not_empty; /* a translation unit needs a declaration */

@@ -169,6 +169,14 @@ static infer_status file_rename(int fd, const char *from, const char *to, int *o
     return st;
 }
 
+static infer_status file_link(const char *from, const char *to, int *os_error)
+{
+    if (link(from, to) == 0)
+        return INFER_OK;
+    infer_status st = failed(os_error);
+    return *os_error == EPERM || *os_error == ENOTSUP || *os_error == ENOSYS || *os_error == EMLINK ? INFER_ERROR_UNSUPPORTED : st;
+}
+
 static infer_status file_sync_dir(const char *dir, int *os_error)
 {
     int fd;
@@ -275,6 +283,6 @@ static infer_status file_touch(const char *path)
 
 const struct os_io os_io_default = {
     file_open, file_dup, file_close, file_stat, file_read, file_map, file_unmap,
-    file_create, file_write, file_sync, file_rename, file_sync_dir, file_unlink, file_reap, file_make_dir, file_list, file_clone,
+    file_create, file_write, file_sync, file_rename, file_link, file_sync_dir, file_unlink, file_reap, file_make_dir, file_list, file_clone,
     file_touch,
 };

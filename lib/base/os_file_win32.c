@@ -184,6 +184,18 @@ static infer_status file_rename(int fd, const char *from, const char *to, int *o
     return MoveFileExW(wide_from, wide_to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) ? INFER_OK : failed(os_error);
 }
 
+static infer_status file_link(const char *from, const char *to, int *os_error)
+{
+    WCHAR wide_from[PATH_UNITS], wide_to[PATH_UNITS];
+    if (!widen(from, wide_from) || !widen(to, wide_to))
+        return last_error(os_error);
+    if (CreateHardLinkW(wide_to, wide_from, NULL))
+        return INFER_OK;
+    infer_status st = failed(os_error);
+    return *os_error == ERROR_INVALID_FUNCTION || *os_error == ERROR_NOT_SUPPORTED || *os_error == ERROR_TOO_MANY_LINKS
+               ? INFER_ERROR_UNSUPPORTED : st;
+}
+
 static infer_status file_sync_dir(const char *dir, int *os_error)
 {
     (void)dir;
@@ -278,6 +290,6 @@ static infer_status file_touch(const char *path)
 
 const struct os_io os_io_default = {
     file_open, file_dup, file_close, file_stat, file_read, file_map, file_unmap,
-    file_create, file_write, file_sync, file_rename, file_sync_dir, file_unlink, file_reap, file_make_dir, file_list, file_clone,
+    file_create, file_write, file_sync, file_rename, file_link, file_sync_dir, file_unlink, file_reap, file_make_dir, file_list, file_clone,
     file_touch,
 };

@@ -1,5 +1,4 @@
 #include "engine/engine.h"
-#include "engine/tmp_shim.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * comes through here first. */
 #include "engine/engine.h"
 
-#include "engine/tmp_shim.h"
+#include "engine/checkpoint_file.h"
 
 #include <string.h>
 

@@ -151,7 +151,7 @@ static void test_foreign(void **state)
     static _Alignas(64) char file[4 * PAGE_BYTES];
     const uint64_t offsets[3] = {64, 64 + PAGE_BYTES, 64 + 2 * PAGE_BYTES};
     int released = 0;
-    const struct kv_foreign foreign = {file, sizeof file, count_release, &released};
+    const struct kv_foreign foreign = {.memory = file, .bytes = sizeof file, .release = count_release, .user = &released};
     setup(&f, PAGE_BYTES);
     for (size_t i = 0; i < sizeof file; i++)
         file[i] = (char)(i / 64);
