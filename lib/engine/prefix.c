@@ -32,7 +32,7 @@ void prefix_model_gone(infer_model *m)
     if (!m->engine->cache)
         return;
     kv_cache_drop(m->engine->cache, m);
-    prefix_disk_write(m->engine); /* what was evicted of this model before; others that write wait for, or are waited for */
+    prefix_disk_write_now(m->engine); /* afterwards nothing that waits to be written, or is being written, is of this model */
 }
 
 infer_status prefix_options(struct prefix *p, const infer_session_options *o, infer_error *err)

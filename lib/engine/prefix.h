@@ -32,6 +32,7 @@ void prefix_committed(infer_session *s);
 void prefix_stepped(infer_session *s, uint64_t count);
 /* After anything that may have evicted, without the step lock: writes what is to be written. */
 void prefix_disk_write(infer_engine *e);
+void prefix_disk_write_now(infer_engine *e); /* also waits for others that write */
 infer_status prefix_disk_flush(infer_engine *e, infer_error *err); /* everything that is kept */
 struct kv_spill_stats;
 void prefix_disk_get_stats(infer_engine *e, struct kv_spill_stats *out);

@@ -130,6 +130,12 @@ static infer_status write_one(infer_engine *e, const struct kv_evicted *piece, i
 
 void prefix_disk_write(infer_engine *e)
 {
+    if (e->disk && kv_cache_has_evicted(e->cache))
+        prefix_disk_write_now(e);
+}
+
+void prefix_disk_write_now(infer_engine *e)
+{
     if (!e->disk)
         return;
     os_mutex_lock(&e->disk->lock);

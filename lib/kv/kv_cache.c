@@ -141,6 +141,14 @@ struct kv_evicted *kv_cache_evicted(struct kv_cache *c)
     return e;
 }
 
+bool kv_cache_has_evicted(struct kv_cache *c)
+{
+    os_mutex_lock(&c->lock);
+    bool any = c->evicted != NULL;
+    os_mutex_unlock(&c->lock);
+    return any;
+}
+
 struct kv_evicted *kv_cache_unspilled(struct kv_cache *c)
 {
     os_mutex_lock(&c->lock);

@@ -89,6 +89,7 @@ struct kv_evicted {
 /* The next piece that was evicted for want of bytes, NULL: none. Its pages are still held: soon give it back with kv_evicted_free. What is
  * evicted because the pool needs pages is not handed out. */
 struct kv_evicted *kv_cache_evicted(struct kv_cache *c);
+bool kv_cache_has_evicted(struct kv_cache *c);
 /* The next piece that is kept and was never handed out, as if it had been evicted. */
 struct kv_evicted *kv_cache_unspilled(struct kv_cache *c);
 void kv_evicted_free(struct kv_cache *c, struct kv_evicted *e);

@@ -27,6 +27,7 @@ struct entry {
     uint64_t bytes;
     int64_t used;                 /* time of last use, in nanoseconds; only compared */
     bool seen;
+    bool bad;                     /* damaged, or not to be removed: left alone */
 };
 
 struct kv_spill {
@@ -186,23 +187,31 @@ static infer_status refresh(struct kv_spill *s, infer_error *err)
     return INFER_OK;
 }
 
-static void unlink_at(struct kv_spill *s, uint64_t i)
+static bool unlink_at(struct kv_spill *s, uint64_t i)
 {
     int os_error;
-    (void)s->env->io->unlink(path_of(s, &s->entries[i]), &os_error);
-    remove_at(s, i);
+    infer_status st = s->env->io->unlink(path_of(s, &s->entries[i]), &os_error);
+    if (st == INFER_OK || st == INFER_ERROR_NOT_FOUND) {
+        remove_at(s, i);
+        return true;
+    }
+    s->entries[i].bad = true;
+    return false;
 }
 
 /* Removes the least recently used files until `more` bytes fit. */
-static void make_room(struct kv_spill *s, uint64_t more)
+static bool make_room(struct kv_spill *s, uint64_t more)
 {
-    while (s->n && s->o.bytes && s->stats.bytes > s->o.bytes - more) {
-        uint64_t oldest = 0;
-        for (uint64_t i = 1; i < s->n; i++)
-            if (s->entries[i].used < s->entries[oldest].used)
+    while (s->o.bytes && s->stats.bytes > s->o.bytes - more) {
+        uint64_t oldest = UINT64_MAX;
+        for (uint64_t i = 0; i < s->n; i++)
+            if (!s->entries[i].bad && (oldest == UINT64_MAX || s->entries[i].used < s->entries[oldest].used))
                 oldest = i;
-        unlink_at(s, oldest);
+        if (oldest == UINT64_MAX)
+            return false;
+        (void)unlink_at(s, oldest);
     }
+    return true;
 }
 
 static void touch(struct kv_spill *s, struct entry *e)
@@ -440,8 +449,8 @@ infer_status kv_spill_put(struct kv_spill *s, const struct kv_spill_id *id, cons
     }
     bool fits = (!s->o.bytes || size <= s->o.bytes) &&
                 (!s->o.write_bytes || (size <= s->o.write_bytes && s->stats.written <= s->o.write_bytes - size));
-    if (st == INFER_OK && fits) {
-        make_room(s, size);
+    fits = fits && st == INFER_OK && make_room(s, size);
+    if (fits) {
         st = write_entry(s, &entry, id, e, fetch, user, err);
     }
     s->stats.skipped += st != INFER_OK || !fits;
@@ -555,7 +564,7 @@ static uint64_t best(const struct kv_spill *s, const struct chain *c, uint64_t d
 {
     uint64_t found = UINT64_MAX, most = 0;
     for (uint64_t i = 0; i < s->n; i++) {
-        bool skip = s->entries[i].domain != domain;
+        bool skip = s->entries[i].domain != domain || s->entries[i].bad;
         for (uint32_t t = 0; t < n_tried && !skip; t++)
             skip = tried[t] == i;
         uint64_t p = skip ? 0 : promise(&s->entries[i], c, length, at);
@@ -592,7 +601,7 @@ infer_status kv_spill_find(struct kv_spill *s, const struct kv_spill_id *id, con
         hit_free(s, hit);
         if (is_damage(one)) {
             s->stats.damaged++;
-            unlink_at(s, i);
+            (void)unlink_at(s, i);
             n_tried = 0; /* indices moved; there is one file less to try */
             continue;
         }
@@ -606,7 +615,7 @@ void kv_spill_done(struct kv_spill *s, struct kv_spill_hit *hit, bool damaged)
 {
     for (uint64_t i = 0; hit->file && damaged && i < s->n; i++)
         if (!strcmp(path_of(s, &s->entries[i]), hit->file->path)) {
-            unlink_at(s, i);
+            (void)unlink_at(s, i);
             break;
         }
     s->stats.loaded += hit->file && !damaged;

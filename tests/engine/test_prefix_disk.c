@@ -6,6 +6,7 @@
 #include "testutil.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 
 #include "base/hash.h"
 #include "engine/engine.h"
+#include "failing_io.h"
 #include "golden.h"
 #include "ok.h"
 
@@ -338,6 +340,88 @@ static void test_kills(void **state)
     assert_true(files > 0);
 }
 
+/* Each call of the file system fails in turn: answers stay right, and no temporary file and no descriptor stays behind. */
+static void test_io_fails(void **state)
+{
+    (void)state;
+    NEEDS_HASH();
+    uint64_t k = 1, skipped = 0;
+    for (bool reached = true; reached; k++) {
+        empty();
+        failing_io_set(0, 0);
+        struct setting x = open_with(200000, 600000, 0);
+        ((struct env *)(uintptr_t)x.engine->env)->io = &failing_io_ops;
+        failing_io_set(k, k % 2 ? EIO : ENOSPC);
+        for (int t = 0; t < 4; t++)
+            run(&x, t);
+        run(&x, 0);
+        reached = failing_io.calls >= k;
+        failing_io_set(0, 0);
+        infer_cache_stats st = stats_of(&x);
+        assert_int_equal(st.disk_damaged, 0);
+        skipped += st.disk_skipped;
+        assert_int_equal(failing_io.open, 0);
+        close_all(&x);
+        x = open_with(1 << 24, 0, 0);
+        assert_int_equal(count(".tmp"), 0);
+        for (int t = 0; t < 4; t++)
+            run(&x, t);
+        assert_int_equal(stats_of(&x).disk_damaged, 0);
+        close_all(&x);
+    }
+    print_message("# %llu calls failed in turn; %llu pieces were not written\n", (unsigned long long)k - 2,
+                  (unsigned long long)skipped);
+    assert_true(k > 20 && skipped > 5);
+}
+
+/* Each allocation fails in turn. */
+static void test_no_memory(void **state)
+{
+    (void)state;
+    NEEDS_HASH();
+    struct test_alloc t = {0};
+    infer_allocator a = test_infer_allocator(&t);
+    infer_engine_options o;
+    uint64_t survived = 0, k = 1;
+    INFER_INIT(&o);
+    o.allocator = &a;
+    o.threads = 1;
+    o.cache_bytes = 200000;
+    o.cache_dir = dir;
+    o.cache_dir_len = INFER_ZSTR;
+    for (bool reached = true; reached; k++) {
+        struct setting x = {NULL, NULL};
+        infer_session *s = NULL;
+        infer_status st;
+        if (k % 32 == 1)
+            empty();
+        t.fail_at = 0;
+        ok(infer_engine_create(&o, &x.engine, &error));
+        ok(infer_model_open_path(x.engine, fixture_path(fixture), &x.model, &error));
+        for (int i = 0; i < 3; i++)
+            run(&x, i);
+        s = begin(&x, 4, NULL);
+        t.calls = 0;
+        t.fail_at = k;
+        infer_step_item it;
+        INFER_INIT(&it);
+        it.session = s;
+        st = infer_step(&it, 1, NULL, NULL);
+        reached = t.calls >= k;
+        t.fail_at = 0;
+        assert_true(st == INFER_OK || st == INFER_ERROR_NO_MEMORY);
+        survived += st == INFER_OK && reached;
+        infer_session_release(s);
+        run(&x, 4);
+        assert_int_equal(stats_of(&x).disk_damaged, 0);
+        close_all(&x);
+        assert_int_equal(t.live, 0);
+    }
+    print_message("# %llu allocations failed in turn, of which %llu did not fail the step\n", (unsigned long long)k - 2,
+                  (unsigned long long)survived);
+    assert_true(k > 10 && survived > 3);
+}
+
 static void test_arguments(void **state)
 {
     (void)state;
@@ -367,7 +451,8 @@ int main(int argc, char **argv)
         kills = 100;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_found_again), cmocka_unit_test(test_strangers), cmocka_unit_test(test_budgets),
-        cmocka_unit_test(test_damage),      cmocka_unit_test(test_kills),     cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_damage),      cmocka_unit_test(test_kills),     cmocka_unit_test(test_io_fails),
+        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_arguments),
     };
     return cmocka_run_group_tests_name("prefix_disk", tests, setup, teardown);
 }
