@@ -21,7 +21,7 @@
  *
  * THREADS
  *
- * Engines, models, files, tokenizers, templates, checkpoints and cancel flags may be used from any thread at once. A session is used by
+ * Engines, models, files, tokenizers, templates, checkpoints, stores and cancel flags may be used from any thread at once. A session is used by
  * one thread at a time; different sessions may be used in parallel (steps on one engine queue in order). The library keeps no
  * global state and no thread-local storage, prints nothing, installs no signal handler, reads neither environment, locale nor
  * clock. A process may fork() while no thread is inside the library.
@@ -151,6 +151,7 @@ typedef struct infer_template infer_template;   /* a chat template: messages -> 
 typedef struct infer_model infer_model;         /* weights, tokenizer, template: immutable */
 typedef struct infer_session infer_session;     /* one sequence and its computed state */
 typedef struct infer_checkpoint infer_checkpoint; /* a session's state at one moment: immutable */
+typedef struct infer_store infer_store;         /* checkpoints by name */
 typedef struct infer_cancel infer_cancel;       /* a flag that stops long calls */
 
 /* ---- Cancel flag ------------------------------------------------------------------------------------------------- */
@@ -808,6 +809,7 @@ typedef struct infer_checkpoint_info {
     uint64_t logits_rows;
     int32_t generating;       /* 1: in the middle of an answer */
     uint32_t reserved;
+    uint64_t bytes;           /* memory that its state takes, were it alone: kv_bytes and what is not KV */
 } infer_checkpoint_info;
 INFER_API infer_status infer_checkpoint_get_info(const infer_checkpoint *checkpoint, infer_checkpoint_info *out,
                                                  infer_error *err);
@@ -820,6 +822,65 @@ INFER_API infer_status infer_checkpoint_tokens(const infer_checkpoint *checkpoin
 INFER_API infer_status infer_session_restore(infer_session *session, const infer_checkpoint *checkpoint, infer_error *err);
 /* A new session with the checkpoint's state. Errors: NO_MEMORY. */
 INFER_API infer_status infer_checkpoint_session(const infer_checkpoint *checkpoint, infer_session **out, infer_error *err);
+
+/* ---- Stores ------------------------------------------------------------------------------------------------------ */
+
+/* Checkpoints by name. A name is UTF-8 of 1 to 255 bytes without '/' and control characters. Every call is atomic; all may be made from
+ * any thread. */
+
+typedef struct infer_store_options {
+    uint32_t size;
+    uint32_t reserved;
+    uint64_t max_bytes; /* of all checkpoints, each counted as infer_checkpoint_info.bytes says; 0: no limit */
+    uint64_t max_count; /* 0: no limit */
+} infer_store_options;
+
+/* A store in memory, which keeps a reference on each checkpoint: nothing is copied. path: NULL (with path_len 0). options may be NULL.
+ * Errors: ARGUMENT, UNSUPPORTED (a path), NO_MEMORY. */
+INFER_API infer_status infer_store_open(infer_engine *engine, const char *path, uint64_t path_len,
+                                        const infer_store_options *options, infer_store **out, infer_error *err);
+INFER_API infer_store *infer_store_ref(infer_store *store);
+INFER_API void infer_store_release(infer_store *store);
+
+enum { INFER_STORE_REPLACE = 1 }; /* an entry of the new name is replaced; without it, that is EXISTS */
+
+/* Keeps a checkpoint under a name. Errors: ARGUMENT (name), EXISTS, LIMIT (of the store: nothing is dropped to make room), NO_MEMORY. */
+INFER_API infer_status infer_store_put(infer_store *store, const char *name, uint64_t name_len, infer_checkpoint *checkpoint,
+                                       uint32_t flags, infer_cancel *cancel, infer_error *err);
+/* A reference on the checkpoint of that name. Errors: NOT_FOUND, ARGUMENT (name; it belongs to another model). */
+INFER_API infer_status infer_store_get(infer_store *store, infer_model *model, const char *name, uint64_t name_len,
+                                       infer_cancel *cancel, infer_checkpoint **out, infer_error *err);
+/* The checkpoint of one name under a second one too. Errors: NOT_FOUND, EXISTS, LIMIT, ARGUMENT, NO_MEMORY. */
+INFER_API infer_status infer_store_branch(infer_store *store, const char *from, uint64_t from_len, const char *to,
+                                          uint64_t to_len, uint32_t flags, infer_error *err);
+/* Errors: NOT_FOUND, EXISTS, ARGUMENT. */
+INFER_API infer_status infer_store_rename(infer_store *store, const char *from, uint64_t from_len, const char *to,
+                                          uint64_t to_len, uint32_t flags, infer_error *err);
+/* Sessions and checkpoints that came from it stay. Errors: NOT_FOUND, ARGUMENT. */
+INFER_API infer_status infer_store_delete(infer_store *store, const char *name, uint64_t name_len, infer_error *err);
+
+typedef struct infer_store_entry {
+    uint32_t size;
+    uint32_t name_len;
+    uint64_t bytes;
+    uint64_t length;     /* elements */
+    uint64_t computed;
+    int32_t kv_type;
+    int32_t approximate; /* as in infer_session_info */
+    char name[256];      /* zero-terminated */
+} infer_store_entry;
+/* Lists: the entry that follows the name `after` in the order of bytes, whether or not that one exists (NULL with length 0: the first).
+ * Errors: NOT_FOUND (no more). */
+INFER_API infer_status infer_store_next(infer_store *store, const char *after, uint64_t after_len, infer_store_entry *out,
+                                        infer_error *err);
+
+typedef struct infer_store_info {
+    uint32_t size;
+    uint32_t reserved;
+    uint64_t count;
+    uint64_t bytes;
+} infer_store_info;
+INFER_API infer_status infer_store_get_info(infer_store *store, infer_store_info *out, infer_error *err);
 
 /* ---- Prefix cache ------------------------------------------------------------------------------------------------ */
 

@@ -259,7 +259,30 @@ AT(infer_checkpoint_info, kv_mapped_bytes, 48);
 AT(infer_checkpoint_info, logits_rows, 56);
 AT(infer_checkpoint_info, generating, 64);
 AT(infer_checkpoint_info, reserved, 68);
-SIZE(infer_checkpoint_info, 72);
+AT(infer_checkpoint_info, bytes, 72);
+SIZE(infer_checkpoint_info, 80);
+
+AT(infer_store_options, size, 0);
+AT(infer_store_options, reserved, 4);
+AT(infer_store_options, max_bytes, 8);
+AT(infer_store_options, max_count, 16);
+SIZE(infer_store_options, 24);
+
+AT(infer_store_entry, size, 0);
+AT(infer_store_entry, name_len, 4);
+AT(infer_store_entry, bytes, 8);
+AT(infer_store_entry, length, 16);
+AT(infer_store_entry, computed, 24);
+AT(infer_store_entry, kv_type, 32);
+AT(infer_store_entry, approximate, 36);
+AT(infer_store_entry, name, 40);
+SIZE(infer_store_entry, 296);
+
+AT(infer_store_info, size, 0);
+AT(infer_store_info, reserved, 4);
+AT(infer_store_info, count, 8);
+AT(infer_store_info, bytes, 16);
+SIZE(infer_store_info, 24);
 
 AT(infer_cache_report, size, 0);
 AT(infer_cache_report, reason, 4);

@@ -63,7 +63,7 @@ void *shared_reserve(const struct alloc *a, void *data, size_t item, uint64_t le
     bool alone = h && only_owner(h);
     if (h && !alone && end <= h->cap && atomic_compare_exchange_strong(&h->used, &expected, (size_t)end))
         return data;
-    want = want > end ? want : end;
+    want = h && !alone ? end + end / 8 : want > end ? want : end; /* many forks copy: little room for each */
     if (!alone)
         result = copy_block(a, data, item, length, want);
     else if (end > h->cap)

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 
 /* Items [length, length + more) become the caller's to write: returns the array, which may have moved, or NULL without memory (the old
- * one stays as it was). data: the array so far, or NULL. want: items to make room for when it has to be allocated, if more than needed. */
+ * one stays as it was). data: the array so far, or NULL. want: items to make room for when it has to be allocated and is not a copy, if more than needed. */
 void *shared_reserve(const struct alloc *a, void *data, size_t item, uint64_t length, uint64_t more, uint64_t want);
 /* The same array with items [0, length) the caller's alone, to change them. length at least 1. */
 void *shared_own(const struct alloc *a, void *data, size_t item, uint64_t length);

@@ -39,12 +39,27 @@ void checkpoint_release(infer_checkpoint *c)
     session_release(frozen);
 }
 
+infer_status checkpoint_check_model(const infer_checkpoint *c, const infer_model *model, infer_error *err)
+{
+    if (model && model != c->frozen->model)
+        return err_at(err, INFER_ERROR_ARGUMENT, "model", 5, ERR_NO_OFFSET, "the checkpoint belongs to another model");
+    return INFER_OK;
+}
+
+uint64_t checkpoint_bytes(const infer_checkpoint *c)
+{
+    const infer_session *s = c->frozen;
+    const struct hparams *h = &s->model->net->h;
+    return session_kv_use(s).bytes + s->length * sizeof *s->elements + s->n_rows * ((uint64_t)h->n_embd * 4 + 16) +
+           s->n_logits_rows * ((uint64_t)h->n_logits * 4 + 8) + sizeof *s;
+}
+
 infer_status checkpoint_restore(const infer_checkpoint *c, infer_session *s, infer_error *err)
 {
     infer_session *copy = NULL;
-    if (s->model != c->frozen->model)
-        return err_at(err, INFER_ERROR_ARGUMENT, "checkpoint", 10, ERR_NO_OFFSET, "the checkpoint belongs to another model");
-    infer_status st = session_copy(c->frozen, &copy, err);
+    infer_status st = checkpoint_check_model(c, s->model, err);
+    if (st == INFER_OK)
+        st = session_copy(c->frozen, &copy, err);
     if (st != INFER_OK)
         return st;
     session_swap(s, copy);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/fpenv.h"
+#include "base/shared.h"
 
 /* Elements [src, src + n) of `from` are to become elements [dst, dst + n) of `to`, the last it has. */
 struct transplant {
@@ -91,6 +92,27 @@ static infer_status take(const struct transplant *t, infer_error *err)
     return st == INFER_OK ? done : st;
 }
 
+/* A copy to work on. It must leave nothing in the prefix cache before it is whole. */
+static infer_status copy_of(const infer_session *s, infer_session **out, infer_error *err)
+{
+    infer_status st = session_copy(s, out, err);
+    if (st == INFER_OK)
+        (*out)->prefix.flags |= INFER_CACHE_NO_INSERT;
+    return st;
+}
+
+/* The copy becomes the session when all went well, and what is left over goes. */
+static infer_status replace(infer_session *s, infer_session *copy, infer_status st)
+{
+    if (st == INFER_OK) {
+        copy->prefix.flags = s->prefix.flags;
+        copy->prefix.asked = 0;
+        session_swap(s, copy);
+    }
+    session_release(copy);
+    return st;
+}
+
 /* Everything from `length` on is forgotten, without looking for a place to go on from. */
 static void cut(infer_session *s, uint64_t length)
 {
@@ -113,10 +135,38 @@ static infer_status check_shift(const infer_session *s, uint64_t keep, uint64_t 
     return INFER_OK;
 }
 
+/* The embedding rows of elements [keep, keep + drop) go, so that those left lie without gaps, in the order of their elements. */
+static infer_status drop_rows(infer_session *s, uint64_t keep, uint64_t drop, infer_error *err)
+{
+    const struct alloc *a = &s->model->engine->env->alloc;
+    size_t width = s->model->net->h.n_embd, first = s->n_rows, n = 0;
+    for (uint64_t i = keep; i < keep + drop; i++)
+        if (s->elements[i].id < 0) {
+            first = n ? first : s->elements[i].row;
+            n++;
+        }
+    if (!n)
+        return INFER_OK;
+    float *rows = shared_own(a, s->rows, width * sizeof *rows, s->n_rows);
+    s->rows = rows ? rows : s->rows;
+    uint64_t *keys = rows ? shared_own(a, s->keys, 16, s->n_rows) : NULL;
+    if (!keys)
+        return err_no_memory(err);
+    s->keys = keys;
+    memmove(rows + first * width, rows + (first + n) * width, (s->n_rows - first - n) * width * sizeof *rows);
+    memmove(keys + 2 * first, keys + 2 * (first + n), (s->n_rows - first - n) * 16);
+    s->n_rows -= (uint32_t)n;
+    for (uint64_t i = keep + drop; i < s->length; i++)
+        s->elements[i].row -= s->elements[i].id < 0 ? (uint32_t)n : 0;
+    return INFER_OK;
+}
+
 /* The elements behind the gap close it. */
 static infer_status close_gap(infer_session *s, uint64_t keep, uint64_t drop, infer_error *err)
 {
     infer_status st = session_own_elements(s, err);
+    if (st == INFER_OK)
+        st = drop_rows(s, keep, drop, err);
     if (st != INFER_OK)
         return st;
     memmove(s->elements + keep, s->elements + keep + drop, (size_t)(s->length - keep - drop) * sizeof *s->elements);
@@ -148,15 +198,12 @@ infer_status session_shift(infer_session *s, uint64_t keep, uint64_t drop, infer
     infer_status st = check_shift(s, keep, drop, err);
     if (st != INFER_OK || !drop)
         return st;
-    st = session_copy(s, &copy, err);
+    st = copy_of(s, &copy, err);
     if (st == INFER_OK)
         st = close_gap(copy, keep, drop, err);
     if (st == INFER_OK)
         st = shift_state(copy, s, keep, drop, err);
-    if (st == INFER_OK)
-        session_swap(s, copy);
-    session_release(copy);
-    return st;
+    return replace(s, copy, st);
 }
 
 /* ---- graft */
@@ -290,12 +337,10 @@ infer_status session_graft(infer_session *s, const infer_checkpoint *ckpt, uint6
     infer_status st = check_graft(s, c, first, count, recompute, err);
     bool exact = st == INFER_OK && same_prefix(s, c, first, first + count);
     if (st == INFER_OK && count) {
-        st = session_copy(s, &copy, err);
+        st = copy_of(s, &copy, err);
         if (st == INFER_OK)
             st = graft_into(copy, c, first, count, recompute, err);
-        if (st == INFER_OK)
-            session_swap(s, copy);
-        session_release(copy);
+        st = replace(s, copy, st);
     }
     if (st == INFER_OK && rerun)
         *rerun = s->length - s->computed + (exact ? 0 : recompute);

@@ -1,41 +1,21 @@
 /* Forks and checkpoints: what goes on from them has the bits of the session they were made of, and costs next to nothing. */
-#include "testutil.h"
+#include "state_util.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "golden.h"
-#include "infer/infer.h"
 
 static infer_engine *engine;
 static infer_model *model;
 static struct golden g;
-static infer_error error;
 static struct test_alloc counted;
-
-static void ok(infer_status st)
-{
-    if (st != INFER_OK)
-        fail_msg("%s: %s (%s)", infer_status_name(st), error.text, error.name);
-}
-
-static void *get(void *user, uint64_t bytes, uint64_t align)
-{
-    struct alloc a = test_alloc_of(user);
-    return a.get(a.user, (size_t)bytes, (size_t)align);
-}
-
-static void put(void *user, void *block, uint64_t bytes, uint64_t align)
-{
-    struct alloc a = test_alloc_of(user);
-    a.put(a.user, block, (size_t)bytes, (size_t)align);
-}
 
 static int setup(void **state)
 {
     (void)state;
     infer_engine_options o;
-    infer_allocator a = {.size = (uint32_t)sizeof a, .user = &counted, .alloc = get, .free = put};
+    infer_allocator a = test_infer_allocator(&counted);
     INFER_INIT(&error);
     INFER_INIT(&o);
     o.threads = 1; /* the counting allocator knows no threads */
@@ -55,36 +35,9 @@ static int teardown(void **state)
     return counted.live != 0;
 }
 
-static infer_session *session_of_model(infer_model *m, int32_t kv_type, uint32_t n_ctx)
-{
-    infer_session *s;
-    infer_session_options o;
-    INFER_INIT(&o);
-    o.kv_type = kv_type;
-    o.n_ctx = n_ctx;
-    ok(infer_session_create(m, &o, &s, &error));
-    return s;
-}
-
 static infer_session *session_of(int32_t kv_type, uint32_t n_ctx)
 {
     return session_of_model(model, kv_type, n_ctx);
-}
-
-static infer_session_info info_of(const infer_session *s)
-{
-    infer_session_info i;
-    INFER_INIT(&i);
-    ok(infer_session_get_info(s, &i, &error));
-    return i;
-}
-
-static infer_checkpoint_info about(const infer_checkpoint *c)
-{
-    infer_checkpoint_info i;
-    INFER_INIT(&i);
-    ok(infer_checkpoint_get_info(c, &i, &error));
-    return i;
 }
 
 /* n elements from the prompt, over and over, from its element `from` on. */
@@ -92,14 +45,6 @@ static void append(infer_session *s, uint64_t from, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
         ok(infer_session_append(s, g.prompt + (from + i) % g.n_prompt, 1, &error));
-}
-
-static void step(infer_session *s)
-{
-    infer_step_item it;
-    INFER_INIT(&it);
-    it.session = s;
-    ok(infer_step(&it, 1, NULL, &error));
 }
 
 static void same_logits(const infer_session *a, const infer_session *b)
@@ -314,6 +259,160 @@ static void test_fork_memory(void **state)
     infer_model_release(m);
 }
 
+/* Everything that makes state of state. Releases what it made, whatever failed. */
+static infer_status scenario(infer_session *s, infer_session *to)
+{
+    infer_session *f = NULL, *n = NULL;
+    infer_checkpoint *c = NULL, *d = NULL;
+    infer_store *store = NULL;
+    infer_step_item it;
+    INFER_INIT(&it);
+    infer_status st = infer_session_fork(s, &f, &error);
+    if (st == INFER_OK)
+        st = infer_session_append(f, g.prompt, 3, &error); /* copies what is shared */
+    it.session = f;
+    if (st == INFER_OK)
+        st = infer_step(&it, 1, NULL, &error);
+    if (st == INFER_OK)
+        st = infer_checkpoint_create(s, &c, &error);
+    if (st == INFER_OK)
+        st = infer_store_open(engine, NULL, 0, NULL, &store, &error);
+    if (st == INFER_OK)
+        st = infer_store_put(store, "a", INFER_ZSTR, c, 0, NULL, &error);
+    if (st == INFER_OK)
+        st = infer_store_branch(store, "a", INFER_ZSTR, "b", INFER_ZSTR, 0, &error);
+    if (st == INFER_OK)
+        st = infer_store_rename(store, "b", INFER_ZSTR, "c", INFER_ZSTR, 0, &error);
+    if (st == INFER_OK)
+        st = infer_store_get(store, model, "c", INFER_ZSTR, NULL, &d, &error);
+    if (st == INFER_OK)
+        st = infer_checkpoint_session(d, &n, &error);
+    if (st == INFER_OK)
+        st = infer_session_restore(to, d, &error);
+    infer_session_release(f);
+    infer_session_release(n);
+    infer_checkpoint_release(c);
+    infer_checkpoint_release(d);
+    infer_store_release(store);
+    return st;
+}
+
+/* Every allocation fails once, alone and with all later ones: an error, no leak, and both sessions go on as if nothing had been. */
+static void test_no_memory(void **state)
+{
+    (void)state;
+    infer_session *s = session_of(INFER_KV_F16, 0), *ref = session_of(INFER_KV_F16, 0), *refto = session_of(INFER_KV_F16, 0);
+    infer_sampling sampling;
+    const infer_bias bias = {7, -1};
+    uint64_t failures = 0;
+    INFER_INIT(&sampling);
+    sampling.bias = &bias;
+    sampling.bias_count = 1;
+    ok(infer_session_set_sampling(s, &sampling, &error));
+    append(s, 0, 130);
+    append(ref, 0, 130);
+    append(refto, 5, 40);
+    step(ref);
+    step(refto);
+    for (uint64_t k = 1;; k++) {
+        for (int rest = 0; rest < 2; rest++) {
+            infer_session *to = session_of(INFER_KV_F16, 0);
+            append(to, 5, 40);
+            step(to);
+            step(s);
+            const int64_t live = counted.live;
+            counted.calls = 0;
+            counted.fail_at = k;
+            counted.fail_rest = rest;
+            infer_status st = scenario(s, to);
+            counted.fail_at = 0;
+            if (st == INFER_OK) {
+                same_logits(to, ref); /* restored */
+                infer_session_release(to);
+                infer_session_release(s);
+                infer_session_release(ref);
+                infer_session_release(refto);
+                print_message("# each of %llu allocations failed, alone and with all later ones\n", (unsigned long long)failures / 2);
+                assert_true(failures > 30);
+                return;
+            }
+            failures++;
+            assert_int_equal(st, INFER_ERROR_NO_MEMORY);
+            assert_int_equal(counted.live, live);
+            same_logits(to, refto);
+            same_logits(s, ref);
+            assert_int_equal(infer_session_truncate(to, 39, NULL, &error), INFER_OK);
+            append(to, 44, 1);
+            step(to);
+            same_logits(to, refto);
+            infer_session_release(to);
+        }
+    }
+}
+
+/* 1,000 sessions on one prompt of 2,000 elements, with 20 of their own each: KV memory is the prompt once and at most two pages each. */
+static void test_thousand_sessions(void **state)
+{
+    (void)state;
+    enum { N = 1000, PROMPT = 2000, OWN = 20 };
+    static infer_session *all[N];
+    static infer_step_item it[N];
+    static const char *const models[] = {"qwen3", "gemma3"}; /* full attention, and windows with a few full layers */
+    for (int k = 0; k < 2; k++) {
+        infer_model *m;
+        infer_engine_info info;
+        ok(infer_model_open_path(engine, fixture_path(models[k]), &m, &error));
+        infer_session *s = session_of_model(m, INFER_KV_F16, 2100);
+        for (int i = 0; i < PROMPT; i++) {
+            int32_t id = (i * 7 + i / 100) % 150;
+            ok(infer_session_append(s, &id, 1, &error));
+        }
+        step(s);
+        const uint64_t prompt = info_of(s).kv_bytes;
+        INFER_INIT(&info);
+        ok(infer_engine_get_info(engine, &info, &error));
+        const uint64_t before = info.kv_bytes;
+        for (int i = 0; i < N; i++) {
+            int32_t own[OWN];
+            for (int j = 0; j < OWN; j++)
+                own[j] = (i * 13 + j * 3 + i * j) % 150;
+            ok(infer_session_fork(s, &all[i], &error));
+            ok(infer_session_append(all[i], own, OWN, &error));
+            INFER_INIT(&it[i]);
+            it[i].session = all[i];
+        }
+        ok(infer_step(it, N, NULL, &error));
+        ok(infer_engine_get_info(engine, &info, &error));
+        /* A page of a session: 64 elements of all layers, of every group. Both models have one page of each group in the first 64. */
+        infer_session *one = session_of_model(m, INFER_KV_F16, 64);
+        append(one, 0, 1);
+        step(one);
+        const uint64_t page = info_of(one).kv_bytes;
+        print_message("# %s: prompt %llu bytes, a page %llu; %d sessions take %llu: %.3f pages each\n", models[k],
+                      (unsigned long long)prompt, (unsigned long long)page, N, (unsigned long long)(info.kv_bytes - before),
+                      (double)(info.kv_bytes - before) / (double)page / N);
+        assert_true(info.kv_bytes - before <= 2 * N * page);
+        infer_session *cold = session_of_model(m, INFER_KV_F16, 2100); /* one of them, computed alone */
+        int32_t ids[PROMPT + OWN];
+        ok(infer_session_tokens(all[777], 0, PROMPT + OWN, ids, &error));
+        ok(infer_session_append(cold, ids, PROMPT + OWN, &error));
+        step(cold);
+        const float *x, *y;
+        infer_model_info mi;
+        INFER_INIT(&mi);
+        ok(infer_model_get_info(m, &mi, &error));
+        ok(infer_session_logits(cold, 0, &x, NULL, &error));
+        ok(infer_session_logits(all[777], 0, &y, NULL, &error));
+        assert_memory_equal(x, y, mi.vocab_size * sizeof *x);
+        for (int i = 0; i < N; i++)
+            infer_session_release(all[i]);
+        infer_session_release(cold);
+        infer_session_release(one);
+        infer_session_release(s);
+        infer_model_release(m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +420,8 @@ int main(void)
         cmocka_unit_test(test_generating),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_fork_memory),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_thousand_sessions),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, setup, teardown);
 }

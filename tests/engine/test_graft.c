@@ -184,6 +184,43 @@ static void test_exact_rows(void **state)
     close_model(m, e);
 }
 
+/* Elements that are embedding rows lose and keep theirs. Nothing is computed before the shift, so it is exact. */
+static void test_shift_rows(void **state)
+{
+    (void)state;
+    infer_engine *e;
+    infer_model *m = open_model("llama", &e);
+    infer_session *s = new_session(m, INFER_KV_F16), *fork, *cold = new_session(m, INFER_KV_F16);
+    uint64_t rng = 6, keys[20];
+    size_t width = m->net->h.n_embd;
+    float *rows = malloc(10 * width * sizeof *rows), *want = malloc(n_vocab * sizeof *want);
+    for (size_t i = 0; i < 10 * width; i++)
+        rows[i] = test_rand_f32(&rng) * 0.02f;
+    for (uint64_t i = 0; i < 20; i++)
+        keys[i] = i;
+    /* rows 0-2, ids 0-1, rows 3-5, ids 2-3, rows 6-9: rows 2-4 and the ids between them go */
+    ok(infer_session_append_rows(s, rows, keys, 3, &error)), ok(infer_session_append(s, ids, 2, &error));
+    ok(infer_session_append_rows(s, rows + 3 * width, keys + 6, 3, &error)), ok(infer_session_append(s, ids + 2, 2, &error));
+    ok(infer_session_append_rows(s, rows + 6 * width, keys + 12, 4, &error));
+    ok(infer_session_fork(s, &fork, &error));
+    memcpy(want, step(fork), n_vocab * sizeof *want);
+    infer_session_release(fork);
+    ok(infer_session_fork(s, &fork, &error));
+    ok(infer_session_shift(fork, 2, 5, &error));
+    assert_int_equal(fork->n_rows, 7);
+    ok(infer_session_append_rows(cold, rows, keys, 2, &error)), ok(infer_session_append_rows(cold, rows + 5 * width, keys + 10, 1, &error));
+    ok(infer_session_append(cold, ids + 2, 2, &error)), ok(infer_session_append_rows(cold, rows + 6 * width, keys + 12, 4, &error));
+    same(step(fork), step(cold), "rows kept");
+    for (uint64_t i = 0; i < cold->length; i++)
+        assert_int_equal(fork->elements[i].row, cold->elements[i].row);
+    assert_memory_equal(fork->keys, cold->keys, 7 * 16);
+    assert_int_equal(info_of(fork).approximate, 0);
+    same(step(s), want, "what it was forked from");
+    infer_session_release(fork), infer_session_release(cold), infer_session_release(s);
+    free(rows), free(want);
+    close_model(m, e);
+}
+
 /* Layer 0's key or value of an element in an f32 session, all heads. */
 static float *read_layer0(infer_session *s, bool keys, uint64_t e)
 {
@@ -476,12 +513,28 @@ static void test_generate(void **state)
     close_model(m, e);
 }
 
-/* Every allocation of a graft or shift fails: the session goes on as if nothing had been. */
+/* A session that looks up in the prefix cache, and one that does not, agree about ids[300, 304) and what lies behind a gap of 30. */
+static void check_cache(infer_model *m)
+{
+    infer_session_options so;
+    infer_session *s[2];
+    INFER_INIT(&so);
+    for (int i = 0; i < 2; i++) {
+        so.cache_flags = i ? INFER_CACHE_NO_LOOKUP | INFER_CACHE_NO_INSERT : INFER_CACHE_NO_INSERT;
+        ok(infer_session_create(m, &so, &s[i], &error));
+        ok(infer_session_append(s[i], ids + 300, 4, &error));
+    }
+    same(feed(s[0], 334, 400), feed(s[1], 334, 400), "with what the prefix cache has");
+    infer_session_release(s[0]), infer_session_release(s[1]);
+}
+
+/* Every allocation of a graft or shift fails: the session goes on as if nothing had been, and nothing wrong gets into the prefix cache. */
 static void test_no_memory(void **state)
 {
     (void)state;
     infer_engine *e;
     infer_model *m = open_model("llama", &e);
+    ok(prefix_setup(e, 1 << 24, &error));
     infer_session *doc = new_session(m, INFER_KV_F16), *s = new_session(m, INFER_KV_F16), *fork;
     (void)feed(doc, 0, 300);
     infer_checkpoint *c = checkpoint_of(doc);
@@ -507,6 +560,7 @@ static void test_no_memory(void **state)
                 failed++;
             }
             infer_session_release(fork);
+            check_cache(m);
             if (st == INFER_OK)
                 break;
         }
@@ -523,6 +577,7 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact),    cmocka_unit_test(test_exact_rows), cmocka_unit_test(test_layer0),
+                                       cmocka_unit_test(test_shift_rows),
                                        cmocka_unit_test(test_shift),    cmocka_unit_test(test_mark),       cmocka_unit_test(test_refused),
                                        cmocka_unit_test(test_generate), cmocka_unit_test(test_no_memory)};
     return cmocka_run_group_tests_name("graft", tests, NULL, NULL);

@@ -127,6 +127,10 @@ static const struct bits bits_int8_v1[] = {
     {"llama-mix256", 0x0ff4892aea3061ae},
 };
 
+/* The same with the other compact types. */
+static const struct bits bits_int8_64_v1[] = {{"llama-mix256", 0x0ff4892aea3061ae}, {"llama", 0xbf4d96bcb8cb313d}}; /* small heads: as int8 */
+static const struct bits bits_mixed_v1[] = {{"llama", 0x9d0324a302de4649}, {"gemma3", 0x968ca02ba1066d35}};
+
 static void check_bits(const struct bits *b, int32_t kv_type)
 {
     struct golden g = golden_read(b->name);
@@ -150,6 +154,10 @@ static void test_bits(void **state)
         check_bits(&bits_v1[i], INFER_KV_F16);
     for (size_t i = 0; i < sizeof bits_int8_v1 / sizeof *bits_int8_v1; i++)
         check_bits(&bits_int8_v1[i], INFER_KV_INT8);
+    for (size_t i = 0; i < sizeof bits_int8_64_v1 / sizeof *bits_int8_64_v1; i++)
+        check_bits(&bits_int8_64_v1[i], INFER_KV_INT8_64);
+    for (size_t i = 0; i < sizeof bits_mixed_v1 / sizeof *bits_mixed_v1; i++)
+        check_bits(&bits_mixed_v1[i], INFER_KV_MIXED_F16);
 }
 
 static void test_f32(void **state)

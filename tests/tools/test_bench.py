@@ -185,7 +185,7 @@ def test_only_prompt_or_generation():
 
 
 def test_settings():
-    for kv in ("f16", "bf16", "f32", "int8"):
+    for kv in ("f16", "bf16", "f32", "int8", "int8-64", "mixed-f16", "mixed-f32"):
         r = json.loads(answer("--json", *QUICK, "--no-limits", "--kv", kv, "--cpu", "scalar", "--map", "read"))
         assert (r["kv"], r["cpu"]) == (kv, "scalar")
         assert r["kv_bytes_per_token"] > 0

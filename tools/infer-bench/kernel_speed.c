@@ -286,6 +286,9 @@ static const struct work row_works[] = {
     {"kv_write", "int8", ROWS, 0, LIMIT_READ, INFER_KV_INT8, run_kv_write, bytes_kv},
     {"attention", "int8", 1, 0, LIMIT_READ, INFER_KV_INT8, run_attention, attention_amount},
     {"attention", "int8", ROWS, 0, LIMIT_F32, INFER_KV_INT8, run_attention, attention_amount},
+    {"kv_write", "int8-64", ROWS, 0, LIMIT_READ, INFER_KV_INT8_64, run_kv_write, bytes_kv},
+    {"attention", "int8-64", 1, 0, LIMIT_READ, INFER_KV_INT8_64, run_attention, attention_amount},
+    {"attention", "int8-64", ROWS, 0, LIMIT_F32, INFER_KV_INT8_64, run_attention, attention_amount},
 };
 #define N_ROW_WORKS (sizeof row_works / sizeof *row_works)
 
