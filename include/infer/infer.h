@@ -831,12 +831,15 @@ INFER_API infer_status infer_checkpoint_session(const infer_checkpoint *checkpoi
 typedef struct infer_store_options {
     uint32_t size;
     uint32_t reserved;
-    uint64_t max_bytes; /* of all checkpoints, each counted as infer_checkpoint_info.bytes says; 0: no limit */
+    uint64_t max_bytes; /* of all checkpoints: in memory each counted as infer_checkpoint_info.bytes says, in a directory its file; 0: no limit */
     uint64_t max_count; /* 0: no limit */
 } infer_store_options;
 
-/* A store in memory, which keeps a reference on each checkpoint: nothing is copied. path: NULL (with path_len 0). options may be NULL.
- * Errors: ARGUMENT, UNSUPPORTED (a path), NO_MEMORY. */
+/* path NULL (with path_len 0): a store in memory, which keeps a reference on each checkpoint; nothing is copied. Else a store in that directory, which
+ * is made if there is none (but not its parents): a checkpoint file for each name, whole and synced when put returns, mapped when it is got. Other
+ * processes may use the directory too; a copy or snapshot of it, taken at any moment, is a store. There, the calls below may also give the errors of
+ * infer_checkpoint_save and infer_checkpoint_open, and names are at most 246 bytes long, bytes other than a-z 0-9 _ - . and those above 127 counted
+ * three times (ARGUMENT). options may be NULL. Errors: ARGUMENT, NO_MEMORY; of directories IO, NOT_FOUND, UNSUPPORTED (a build without xxHash). */
 INFER_API infer_status infer_store_open(infer_engine *engine, const char *path, uint64_t path_len,
                                         const infer_store_options *options, infer_store **out, infer_error *err);
 INFER_API infer_store *infer_store_ref(infer_store *store);
@@ -847,7 +850,7 @@ enum { INFER_STORE_REPLACE = 1 }; /* an entry of the new name is replaced; witho
 /* Keeps a checkpoint under a name. Errors: ARGUMENT (name), EXISTS, LIMIT (of the store: nothing is dropped to make room), NO_MEMORY. */
 INFER_API infer_status infer_store_put(infer_store *store, const char *name, uint64_t name_len, infer_checkpoint *checkpoint,
                                        uint32_t flags, infer_cancel *cancel, infer_error *err);
-/* A reference on the checkpoint of that name. Errors: NOT_FOUND, ARGUMENT (name; it belongs to another model). */
+/* The checkpoint of that name; model may be NULL for stores in memory. Errors: NOT_FOUND, ARGUMENT (name; in memory: it belongs to another model). */
 INFER_API infer_status infer_store_get(infer_store *store, infer_model *model, const char *name, uint64_t name_len,
                                        infer_cancel *cancel, infer_checkpoint **out, infer_error *err);
 /* The checkpoint of one name under a second one too. Errors: NOT_FOUND, EXISTS, LIMIT, ARGUMENT, NO_MEMORY. */
@@ -870,7 +873,7 @@ typedef struct infer_store_entry {
     char name[256];      /* zero-terminated */
 } infer_store_entry;
 /* Lists: the entry that follows the name `after` in the order of bytes, whether or not that one exists (NULL with length 0: the first).
- * Errors: NOT_FOUND (no more). */
+ * Of a damaged file in a directory only name and bytes are known; the rest is 0. Errors: NOT_FOUND (no more). */
 INFER_API infer_status infer_store_next(infer_store *store, const char *after, uint64_t after_len, infer_store_entry *out,
                                         infer_error *err);
 

@@ -139,9 +139,8 @@ static void keep(infer_session *s, uint64_t length)
 {
     struct kv_domain d = session_domain(s);
     struct kv_keys keys = {session_keys, s};
-    for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
-        if (kv_seq_ready(&s->kv[g], NULL) != INFER_OK) /* of a damaged file */
-            return;
+    if (session_ready(s, NULL) != INFER_OK) /* pages of a file: nobody who finds them has to look whether they are undamaged */
+        return;
     kv_cache_add(s->model->engine->cache, &d, &keys, length, s->kv, NET_KV_GROUPS, false);
     s->prefix.kept = length;
 }

@@ -21,8 +21,8 @@ struct kv_page {
     struct kv_slab *slab;
     struct kv_page *next_free;
     uint32_t refs; /* under the pool's lock */
-    uint32_t cached; /* kv_tree.c, under the cache's lock: references of the prefix cache */
     atomic_bool unverified; /* of a foreign page whose content nobody has looked at */
+    uint32_t cached; /* kv_tree.c, under the cache's lock: references of the prefix cache */
 };
 
 /* budget: bytes of slabs; 0: no limit. The device outlives the pool. */

@@ -157,7 +157,7 @@ static void test_forged_state(void **state)
         {FIELD(numerics), INFER_NUMERICS_PRECISE, INFER_ERROR_VALUE, "numerics mode"},
         {FIELD(kv_type), INFER_KV_F32, INFER_ERROR_VALUE, "layout"},
         {FIELD(kv_type), 99, INFER_ERROR_VALUE, "KV type"},
-        {FIELD(kv_recent), 64, INFER_ERROR_VALUE, "layout"},
+        {FIELD(kv_recent), 64, INFER_ERROR_FORMAT, "KV mode"},
         {FIELD(adapters), 77, INFER_ERROR_VALUE, "adapters"},
         {FIELD(model[0].lo), 1, INFER_ERROR_VALUE, "another model"},
         {FIELD(model[1].hi), 1, INFER_ERROR_VALUE, "another model"},
@@ -226,7 +226,7 @@ static void test_forged_sections(void **state)
         size_t width;
         const char *text;
     } forgeries[] = {
-        {CKPT_ELEMENTS, 0, 5 * 24, UINT32_MAX, 4, "element"},         /* a row where there are none */
+        {CKPT_ELEMENTS, 0, 5 * 24, UINT32_MAX, 4, "rows"},            /* a row where there are none */
         {CKPT_ELEMENTS, 0, 5 * 24, 0x7FFFFFFF, 4, "element"},         /* an id out of range */
         {CKPT_ELEMENTS, 0, 5 * 24, 0x80000000, 4, "element"},
         {CKPT_ELEMENTS, 0, 5 * 24 + 4, UINT32_MAX, 4, "element"},     /* a position */

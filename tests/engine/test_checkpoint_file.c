@@ -110,7 +110,7 @@ static void test_chain(void **state)
                 if (turn == 0)
                     whole = n;
                 else /* one or two pages a turn, in each of two groups */
-                    assert_true(n > 0 && n * 3 < whole);
+                    assert_true(n > 0 && n * 2 < whole);
                 memcpy(before, name, sizeof name);
                 if (mode == 1) {
                     infer_session_release(s);

@@ -11,9 +11,7 @@
 
 #include "base/outfile.h"
 
-#ifndef KILLS
-#define KILLS 20
-#endif
+static int kills = 20;
 
 /* Saves for ever: whole, packed, delta, in turn, always one element further. */
 static void save_for_ever(const struct ckpt_model *m, infer_session *s)
@@ -39,7 +37,7 @@ static void test_kill(void **state)
     ckpt_append(&m, s, 0, 300);
     ckpt_step(s);
     ok(ckpt_save(s, "parent", 0, NULL));
-    for (int i = 0; i < KILLS; i++) {
+    for (int i = 0; i < kills; i++) {
         int status;
         pid_t child = fork(); /* no thread is running: the engine has one */
         if (child == 0)
@@ -68,15 +66,17 @@ static void test_kill(void **state)
             assert_int_equal(tempdir_count(OUTFILE_PREFIX), 0);
         }
     }
-    print_message("# %d kills, %d of them in the middle of a file\n", KILLS, left_temps);
+    print_message("# %d kills, %d of them in the middle of a file\n", kills, left_temps);
     assert_true(left_temps > 0);
     assert_true(tempdir_size("k") > 0);
     infer_session_release(s);
     ckpt_close(&m);
 }
 
-int main(void)
+/* argument: how many kills */
+int main(int argc, char **argv)
 {
+    kills = argc > 1 ? atoi(argv[1]) : kills;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_kill)};
     return cmocka_run_group_tests_name("checkpoint_kill", tests, ckpt_setup, ckpt_teardown);
 }

@@ -102,7 +102,6 @@ __attribute__((target("avx2,fma"))) static void fma_256(void *arg, uint32_t work
         a[0] = _mm256_add_ps(a[0], a[i]);
     sink[worker] += (uint64_t)_mm256_cvtss_f32(a[0]);
 }
-#endif
 
 struct peak {
     pool_fn fn;
@@ -114,6 +113,7 @@ static void peak_run(void *arg)
     const struct peak *p = arg;
     pool_run(pool, p->threads, p->fn, NULL);
 }
+#endif
 
 static void print_peak(const struct bench *b, int32_t level)
 {

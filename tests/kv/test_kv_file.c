@@ -284,6 +284,8 @@ static void test_forged(void **state)
                 for (size_t width = 4; width <= 8 && at + width <= n && at % width == 0; width += 4) {
                     memcpy(copy, data, n);
                     memcpy(copy + at, &odd[k], width);
+                    if (((const struct kv_file_header *)copy)->table_offset % 8)
+                        continue; /* no table could be sealed there */
                     if (memcmp(copy, data, n) == 0)
                         continue;
                     kv_seal(copy, n);
