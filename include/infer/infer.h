@@ -625,7 +625,7 @@ typedef struct infer_session_info {
     uint64_t kv_shared_bytes; /* of kv_bytes, what other sessions, checkpoints or the cache hold too */
     uint64_t kv_mapped_bytes; /* of kv_bytes, what lies in a mapped checkpoint file and not in the engine's KV memory */
     int32_t approximate;      /* 1: part of the state was grafted or shifted, not computed */
-    uint32_t reserved;
+    uint32_t kv_recent;       /* of the mixed types: in force; else 0 */
 } infer_session_info;
 INFER_API infer_status infer_session_get_info(const infer_session *session, infer_session_info *out, infer_error *err);
 
@@ -808,7 +808,7 @@ typedef struct infer_checkpoint_info {
     uint64_t kv_mapped_bytes;
     uint64_t logits_rows;
     int32_t generating;       /* 1: in the middle of an answer */
-    uint32_t reserved;
+    uint32_t kv_recent;       /* as in infer_session_info */
     uint64_t bytes;           /* memory that its state takes, were it alone: kv_bytes and what is not KV */
 } infer_checkpoint_info;
 INFER_API infer_status infer_checkpoint_get_info(const infer_checkpoint *checkpoint, infer_checkpoint_info *out,

@@ -180,7 +180,7 @@ AT(infer_session_info, logits_rows, 32);
 AT(infer_session_info, kv_shared_bytes, 40);
 AT(infer_session_info, kv_mapped_bytes, 48);
 AT(infer_session_info, approximate, 56);
-AT(infer_session_info, reserved, 60);
+AT(infer_session_info, kv_recent, 60);
 SIZE(infer_session_info, 64);
 
 AT(infer_step_item, size, 0);
@@ -258,7 +258,7 @@ AT(infer_checkpoint_info, kv_shared_bytes, 40);
 AT(infer_checkpoint_info, kv_mapped_bytes, 48);
 AT(infer_checkpoint_info, logits_rows, 56);
 AT(infer_checkpoint_info, generating, 64);
-AT(infer_checkpoint_info, reserved, 68);
+AT(infer_checkpoint_info, kv_recent, 68);
 AT(infer_checkpoint_info, bytes, 72);
 SIZE(infer_checkpoint_info, 80);
 
