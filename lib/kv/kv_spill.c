@@ -76,7 +76,7 @@ static bool parse_name(const char *name, struct entry *e)
     if (!parse_hex(&name, '-', &e->domain) || !parse_hex(&name, '-', &e->head) || !parse_hex(&name, '-', &e->whole) ||
         !parse_hex(&name, '-', &e->a) || !parse_hex(&name, '.', &e->b))
         return false;
-    return !strcmp(name, SUFFIX + 1) && e->a < e->b && e->b < UINT32_MAX;
+    return !strcmp(name, &SUFFIX[1]) && e->a < e->b && e->b < UINT32_MAX;
 }
 
 static int compare(const struct entry *x, const struct entry *y)
