@@ -321,10 +321,10 @@ static void test_cache(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(test_model, (void *)"SmolLM2-135M-Instruct.Q4_1.gguf"),
-        cmocka_unit_test_prestate(test_model, (void *)"gemma-3-270m-q4_k_m.gguf"),
         cmocka_unit_test_prestate(test_cache, (void *)"SmolLM2-135M-Instruct.Q4_1.gguf"),
         cmocka_unit_test_prestate(test_cache, (void *)"gemma-3-270m-q4_k_m.gguf"),
+        cmocka_unit_test_prestate(test_model, (void *)"SmolLM2-135M-Instruct.Q4_1.gguf"),
+        cmocka_unit_test_prestate(test_model, (void *)"gemma-3-270m-q4_k_m.gguf"),
     };
     return cmocka_run_group_tests_name("exact on real models", tests, NULL, NULL);
 }
