@@ -236,6 +236,11 @@ typedef struct infer_engine_options {
     uint32_t reserved;
     const infer_executor *executor;    /* NULL: own threads. Copied; threads must then be 0 */
     uint64_t cache_bytes;              /* what the prefix cache may keep beyond what sessions hold; 0: no cache. Counts in kv_budget, and gives way */
+    const char *cache_dir;             /* NULL: none. Where state that the cache evicts is written, and found again, also after a restart and by other
+                                          processes. Needs cache_bytes. See docs/state.md. Made when it is not there */
+    uint64_t cache_dir_len;
+    uint64_t cache_dir_bytes;          /* of the files there; 0: no limit */
+    uint64_t cache_write_bytes;        /* how much this engine may write there in all; 0: no limit */
 } infer_engine_options;
 
 /* An engine owns the device (today: the CPU), its threads and the memory of computed state. options may be NULL.
@@ -620,7 +625,7 @@ typedef struct infer_session_info {
     uint64_t kv_shared_bytes; /* of kv_bytes, what other sessions, checkpoints or the cache hold too */
     uint64_t kv_mapped_bytes; /* of kv_bytes, what lies in a mapped checkpoint file and not in the engine's KV memory */
     int32_t approximate;      /* 1: part of the state was grafted or shifted, not computed */
-    uint32_t reserved;
+    uint32_t kv_recent;       /* of the mixed types: in force; else 0 */
 } infer_session_info;
 INFER_API infer_status infer_session_get_info(const infer_session *session, infer_session_info *out, infer_error *err);
 
@@ -803,7 +808,7 @@ typedef struct infer_checkpoint_info {
     uint64_t kv_mapped_bytes;
     uint64_t logits_rows;
     int32_t generating;       /* 1: in the middle of an answer */
-    uint32_t reserved;
+    uint32_t kv_recent;       /* as in infer_session_info */
     uint64_t bytes;           /* memory that its state takes, were it alone: kv_bytes and what is not KV */
 } infer_checkpoint_info;
 INFER_API infer_status infer_checkpoint_get_info(const infer_checkpoint *checkpoint, infer_checkpoint_info *out,
@@ -928,10 +933,18 @@ typedef struct infer_cache_stats {
     uint64_t nodes;          /* pieces of prefixes kept now */
     uint64_t ghosts;         /* pieces that were evicted, and are remembered without their state */
     uint64_t ghost_bytes;
+    uint64_t disk_files;     /* in cache_dir, as last seen */
+    uint64_t disk_bytes;
+    uint64_t disk_written;   /* bytes, by this engine */
+    uint64_t disk_skipped;   /* pieces that were not written: no budget, or an error (logged) */
+    uint64_t disk_loaded;    /* pieces that were read back */
+    uint64_t disk_damaged;   /* files that were found damaged, not used, and removed */
 } infer_cache_stats;
 /* All zero without a cache. */
 INFER_API infer_status infer_engine_cache_stats(infer_engine *engine, infer_cache_stats *out, infer_error *err);
-/* Forgets everything that is kept. Sessions are not affected. */
+/* Writes everything that is kept to cache_dir, within its budgets: before an orderly shutdown. Errors: STATE (no cache_dir), IO, NO_MEMORY. */
+INFER_API infer_status infer_engine_cache_flush(infer_engine *engine, infer_error *err);
+/* Forgets everything that is kept in memory. Sessions and files are not affected. */
 INFER_API infer_status infer_engine_cache_clear(infer_engine *engine, infer_error *err);
 
 /* ---- Checkpoint files --------------------------------------------------------------------------------------------- */
