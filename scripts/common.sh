@@ -123,6 +123,7 @@ as_root() {
 # What scripts/test --cross aarch64 needs: compiler, emulator, and cmocka of that architecture beside the native one.
 install_aarch64() {
     packages=
+    missing pc:libxxhash libxxhash-dev # a header for every processor: the build machine's will do
     missing aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
     missing qemu-aarch64 qemu-user
     cmocka=/usr/lib/aarch64-linux-gnu/pkgconfig/cmocka.pc
@@ -143,6 +144,7 @@ install_aarch64() {
 
 install_mingw() {
     packages=
+    missing pc:libxxhash libxxhash-dev
     missing x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64
     install_optional
     have x86_64-w64-mingw32-gcc

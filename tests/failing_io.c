@@ -103,6 +103,13 @@ static infer_status rename_(int fd, const char *from, const char *to, int *os_er
     return os_io_default.rename(fd, from, to, os_error);
 }
 
+static infer_status link_(const char *from, const char *to, int *os_error)
+{
+    if (failing_io.no_clone)
+        return INFER_ERROR_UNSUPPORTED;
+    return fails(os_error) ? INFER_ERROR_IO : os_io_default.link(from, to, os_error);
+}
+
 static infer_status sync_dir_(const char *dir, int *os_error)
 {
     (void)dir;
@@ -136,5 +143,7 @@ static infer_status clone_(int from, int to, uint64_t size, int *os_error)
     return fails(os_error) ? INFER_ERROR_IO : os_io_default.clone(from, to, size, os_error);
 }
 
-const struct os_io failing_io_ops = {open_, dup_, close_, stat_, read_, map_, unmap_, create_, write_,
-                                     sync_, rename_, sync_dir_, unlink_, reap_, make_dir_, list_, clone_};
+const struct os_io failing_io_ops = {.open = open_, .dup = dup_, .close = close_, .stat = stat_, .read = read_, .map = map_,
+                                     .unmap = unmap_, .create = create_, .write = write_, .sync = sync_, .rename = rename_,
+                                     .link = link_, .sync_dir = sync_dir_, .unlink = unlink_, .reap = reap_,
+                                     .make_dir = make_dir_, .list = list_, .clone = clone_};

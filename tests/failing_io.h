@@ -9,7 +9,7 @@ struct failing_io {
     uint64_t fail_at;  /* which of them fails, from 1; 0: none */
     int fail_rest;     /* and all after it */
     int os_error;      /* what it reports: EIO, ENOSPC ... */
-    int no_clone;      /* `clone` answers UNSUPPORTED */
+    int no_clone;      /* `clone` and `link` answer UNSUPPORTED */
     int64_t open;      /* descriptors not yet closed */
     int64_t maps;
     uint64_t written;  /* bytes */

@@ -236,6 +236,11 @@ typedef struct infer_engine_options {
     uint32_t reserved;
     const infer_executor *executor;    /* NULL: own threads. Copied; threads must then be 0 */
     uint64_t cache_bytes;              /* what the prefix cache may keep beyond what sessions hold; 0: no cache. Counts in kv_budget, and gives way */
+    const char *cache_dir;             /* NULL: none. Where state that the cache evicts is written, and found again, also after a restart and by other
+                                          processes. Needs cache_bytes. See docs/state.md. Made, for this user alone, when it is not there */
+    uint64_t cache_dir_len;
+    uint64_t cache_dir_bytes;          /* of the files there; 0: no limit */
+    uint64_t cache_write_bytes;        /* how much this engine may write there in all; 0: no limit */
 } infer_engine_options;
 
 /* An engine owns the device (today: the CPU), its threads and the memory of computed state. options may be NULL.
@@ -812,10 +817,11 @@ INFER_API infer_status infer_checkpoint_get_info(const infer_checkpoint *checkpo
 INFER_API infer_status infer_checkpoint_tokens(const infer_checkpoint *checkpoint, uint64_t first, uint64_t count,
                                                int32_t *ids, infer_error *err);
 
-/* Replaces everything that the session holds by the checkpoint's state, its context length and KV type included; the handle stays. A
- * failed call leaves the session as it was. Errors: ARGUMENT (a checkpoint of another model), NO_MEMORY. */
+/* Replaces everything that the session holds by the checkpoint's state, its context length and KV type included; the handle stays, and
+ * so do cache flags and salt. A failed call leaves the session as it was. Errors: ARGUMENT (a checkpoint of another model), NO_MEMORY. */
 INFER_API infer_status infer_session_restore(infer_session *session, const infer_checkpoint *checkpoint, infer_error *err);
-/* A new session with the checkpoint's state. Errors: NO_MEMORY. */
+/* A new session with the checkpoint's state, and the cache flags and salt of the session that it was made of. Files do not keep those: for a tenant's
+ * file, create a session with the tenant's salt and restore into it. Errors: NO_MEMORY. */
 INFER_API infer_status infer_checkpoint_session(const infer_checkpoint *checkpoint, infer_session **out, infer_error *err);
 
 /* ---- Stores ------------------------------------------------------------------------------------------------------ */
@@ -826,12 +832,15 @@ INFER_API infer_status infer_checkpoint_session(const infer_checkpoint *checkpoi
 typedef struct infer_store_options {
     uint32_t size;
     uint32_t reserved;
-    uint64_t max_bytes; /* of all checkpoints, each counted as infer_checkpoint_info.bytes says; 0: no limit */
+    uint64_t max_bytes; /* of all checkpoints: in memory each counted as infer_checkpoint_info.bytes says, in a directory its file; 0: no limit */
     uint64_t max_count; /* 0: no limit */
 } infer_store_options;
 
-/* A store in memory, which keeps a reference on each checkpoint: nothing is copied. path: NULL (with path_len 0). options may be NULL.
- * Errors: ARGUMENT, UNSUPPORTED (a path), NO_MEMORY. */
+/* path NULL (with path_len 0): a store in memory, which keeps a reference on each checkpoint; nothing is copied. Else a store in that directory, which
+ * is made, for this user alone, if there is none (but not its parents): a checkpoint file for each name, whole and synced when put returns, mapped when it is got. Other
+ * processes may use the directory too; a copy or snapshot of it, taken at any moment, is a store. There, the calls below may also give the errors of
+ * infer_checkpoint_save and infer_checkpoint_open, and names are at most 247 bytes long, bytes other than a-z 0-9 _ - . and those above 127 counted
+ * three times (ARGUMENT). options may be NULL. Errors: ARGUMENT, NO_MEMORY; of directories IO, NOT_FOUND, UNSUPPORTED (a build without xxHash). */
 INFER_API infer_status infer_store_open(infer_engine *engine, const char *path, uint64_t path_len,
                                         const infer_store_options *options, infer_store **out, infer_error *err);
 INFER_API infer_store *infer_store_ref(infer_store *store);
@@ -842,7 +851,7 @@ enum { INFER_STORE_REPLACE = 1 }; /* an entry of the new name is replaced; witho
 /* Keeps a checkpoint under a name. Errors: ARGUMENT (name), EXISTS, LIMIT (of the store: nothing is dropped to make room), NO_MEMORY. */
 INFER_API infer_status infer_store_put(infer_store *store, const char *name, uint64_t name_len, infer_checkpoint *checkpoint,
                                        uint32_t flags, infer_cancel *cancel, infer_error *err);
-/* A reference on the checkpoint of that name. Errors: NOT_FOUND, ARGUMENT (name; it belongs to another model). */
+/* The checkpoint of that name. Errors: NOT_FOUND, ARGUMENT (name; in memory: it belongs to another model). */
 INFER_API infer_status infer_store_get(infer_store *store, infer_model *model, const char *name, uint64_t name_len,
                                        infer_cancel *cancel, infer_checkpoint **out, infer_error *err);
 /* The checkpoint of one name under a second one too. Errors: NOT_FOUND, EXISTS, LIMIT, ARGUMENT, NO_MEMORY. */
@@ -865,7 +874,7 @@ typedef struct infer_store_entry {
     char name[256];      /* zero-terminated */
 } infer_store_entry;
 /* Lists: the entry that follows the name `after` in the order of bytes, whether or not that one exists (NULL with length 0: the first).
- * Errors: NOT_FOUND (no more). */
+ * Of a damaged file in a directory only name and bytes are known; the rest is 0. Errors: NOT_FOUND (no more). */
 INFER_API infer_status infer_store_next(infer_store *store, const char *after, uint64_t after_len, infer_store_entry *out,
                                         infer_error *err);
 
@@ -924,11 +933,82 @@ typedef struct infer_cache_stats {
     uint64_t nodes;          /* pieces of prefixes kept now */
     uint64_t ghosts;         /* pieces that were evicted, and are remembered without their state */
     uint64_t ghost_bytes;
+    uint64_t disk_files;     /* in cache_dir, as last seen */
+    uint64_t disk_bytes;
+    uint64_t disk_written;   /* bytes, by this engine */
+    uint64_t disk_skipped;   /* pieces that were not written: no budget, or an error (logged) */
+    uint64_t disk_loaded;    /* pieces that were read back */
+    uint64_t disk_damaged;   /* files that were found damaged, not used, and removed */
 } infer_cache_stats;
 /* All zero without a cache. */
 INFER_API infer_status infer_engine_cache_stats(infer_engine *engine, infer_cache_stats *out, infer_error *err);
-/* Forgets everything that is kept. Sessions are not affected. */
+/* Writes everything that is kept to cache_dir, within its budgets: before an orderly shutdown. Errors: STATE (no cache_dir), IO, NO_MEMORY. */
+INFER_API infer_status infer_engine_cache_flush(infer_engine *engine, infer_error *err);
+/* Forgets everything that is kept in memory. Sessions and files are not affected. */
 INFER_API infer_status infer_engine_cache_clear(infer_engine *engine, infer_error *err);
+
+/* ---- Checkpoint files --------------------------------------------------------------------------------------------- */
+
+/* docs/checkpoint-format.md tells the format, docs/state.md how it is used. A file holds everything that a checkpoint does, but for a host's sampling
+ * callback: sessions restored from a file have none. Builds without xxHash answer UNSUPPORTED to everything here. Checksums find damage; they are
+ * no signature: whoever can write the file can forge it, and forged state gives wrong answers (never wrong memory accesses). */
+
+enum {
+    INFER_SAVE_ZSTD = 1,      /* compress, for cold storage: opening then unpacks everything instead of mapping it */
+    INFER_SAVE_FULL_MODEL = 2 /* store the full fingerprint of the model, which opening then checks: reads all weights, both times */
+};
+typedef struct infer_save_options {
+    uint32_t size;
+    uint32_t flags;      /* INFER_SAVE_* */
+    const char *parent;  /* path of a checkpoint file of the same model in the same folder (written the same way): the new file holds only the
+                            elements and pages that this one and its ancestors lack, and needs them all when it is opened. NULL: whole */
+    uint64_t parent_len;
+    int32_t level;       /* of zstd, 1 to 19; 0: 3 */
+    uint32_t reserved;
+} infer_save_options;
+/* Writes a file: under a temporary name, synced, renamed over whatever had the name; so the path names the old file, or the new one whole, even after a
+ * crash. Temporary files of processes that died in this folder are removed. options may be NULL. The checkpoint may be used meanwhile.
+ * Errors: IO (the text says when the disk is full), NOT_FOUND (the folder, or the parent), ARGUMENT (also a path that an ancestor has), UNSUPPORTED (no zstd in this build), LIMIT (the
+ * parent has 64 ancestors: save whole), CANCELLED, NO_MEMORY, those of opening the parent, FORMAT or CHANGED when the checkpoint itself came
+ * from a file that is damaged. */
+INFER_API infer_status infer_checkpoint_save(const infer_checkpoint *checkpoint, const char *path, uint64_t path_len,
+                                             const infer_save_options *options, infer_cancel *cancel, infer_error *err);
+
+enum {
+    INFER_VERIFY_FIRST_USE = 0, /* everything but the pages of computed state at once; each page before the first step that reads it. A damaged
+                                   one fails that step with FORMAT and leaves the session as it was */
+    INFER_VERIFY_LOAD = 1       /* everything at once */
+};
+typedef struct infer_load_options {
+    uint32_t size;
+    int32_t map;        /* INFER_MAP_*. MMAP: pages are used in place, copied when written; the file must not shrink or change while anything
+                           restored from it lives (that it did not shrink is checked before steps, as for models; replacing it by rename is fine).
+                           READ: copied into memory, immune to whatever happens to the file. Neither counts against the KV budget */
+    int32_t verify;     /* INFER_VERIFY_* */
+    uint32_t reserved;
+    uint64_t adapters;  /* identity of the adapter set that the checkpoint must have been made under; 0: none */
+} infer_load_options;
+/* Opens a file as a checkpoint of this model. options may be NULL. A delta file opens its ancestors too.
+ * Errors: NOT_FOUND (the file, or a parent), IO, FORMAT (no checkpoint file, or damaged), TRUNCATED, VALUE (made with another model, tokenizer, adapter
+ * set, KV layout, numerics mode or numerics version: the text says which), UNSUPPORTED (a newer format, or compressed and this build has no
+ * zstd), CHANGED (the parent is not the file it was made from), LIMIT (also the KV budget, when compressed), CANCELLED, NO_MEMORY. */
+INFER_API infer_status infer_checkpoint_open(infer_model *model, const char *path, uint64_t path_len,
+                                             const infer_load_options *options, infer_cancel *cancel,
+                                             infer_checkpoint **out, infer_error *err);
+
+/* Copies a file, whole or not at all; its blocks are shared where the file system can do that (Btrfs, XFS, ZFS with block cloning). A delta file needs its
+ * ancestors in the new folder too. engine lends allocator and log; NULL: the defaults. */
+INFER_API infer_status infer_checkpoint_clone_file(infer_engine *engine, const char *from, uint64_t from_len, const char *to,
+                                                   uint64_t to_len, infer_cancel *cancel, infer_error *err);
+
+enum {
+    INFER_FINGERPRINT_QUICK = 1, /* metadata, the directory of tensors, and samples of the weights: what checkpoint files are checked against */
+    INFER_FINGERPRINT_FULL = 2   /* all bytes of the model's files */
+};
+/* What tells this model's file from others; the same for copies of the file on any machine. XXH3, so no defence against forgery. Errors: UNSUPPORTED,
+ * CHANGED, CANCELLED. */
+INFER_API infer_status infer_model_fingerprint(infer_model *model, int32_t kind, uint8_t out[32], infer_cancel *cancel,
+                                               infer_error *err);
 
 /* ---- Shift and graft --------------------------------------------------------------------------------------------- */
 

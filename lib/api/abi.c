@@ -33,7 +33,11 @@ AT(infer_engine_options, log_level, 48);
 AT(infer_engine_options, reserved, 52);
 AT(infer_engine_options, executor, 56);
 AT(infer_engine_options, cache_bytes, 64);
-SIZE(infer_engine_options, 72);
+AT(infer_engine_options, cache_dir, 72);
+AT(infer_engine_options, cache_dir_len, 80);
+AT(infer_engine_options, cache_dir_bytes, 88);
+AT(infer_engine_options, cache_write_bytes, 96);
+SIZE(infer_engine_options, 104);
 
 AT(infer_executor, size, 0);
 AT(infer_executor, concurrency, 4);
@@ -302,7 +306,28 @@ AT(infer_cache_stats, bytes, 64);
 AT(infer_cache_stats, nodes, 72);
 AT(infer_cache_stats, ghosts, 80);
 AT(infer_cache_stats, ghost_bytes, 88);
-SIZE(infer_cache_stats, 96);
+AT(infer_cache_stats, disk_files, 96);
+AT(infer_cache_stats, disk_bytes, 104);
+AT(infer_cache_stats, disk_written, 112);
+AT(infer_cache_stats, disk_skipped, 120);
+AT(infer_cache_stats, disk_loaded, 128);
+AT(infer_cache_stats, disk_damaged, 136);
+SIZE(infer_cache_stats, 144);
+
+AT(infer_save_options, size, 0);
+AT(infer_save_options, flags, 4);
+AT(infer_save_options, parent, 8);
+AT(infer_save_options, parent_len, 16);
+AT(infer_save_options, level, 24);
+AT(infer_save_options, reserved, 28);
+SIZE(infer_save_options, 32);
+
+AT(infer_load_options, size, 0);
+AT(infer_load_options, map, 4);
+AT(infer_load_options, verify, 8);
+AT(infer_load_options, reserved, 12);
+AT(infer_load_options, adapters, 16);
+SIZE(infer_load_options, 24);
 #endif
 
 typedef int abi_not_empty; /* a translation unit needs a declaration */

@@ -61,6 +61,8 @@ void api_put_out(void *out, const void *full, uint32_t full_size);
 #define API_MIN_infer_cache_report API_END(infer_cache_report, near_length)
 #define API_MIN_infer_cache_stats API_END(infer_cache_stats, ghost_bytes)
 #define API_MIN_infer_event API_END(infer_event, top)
+#define API_MIN_infer_save_options API_END(infer_save_options, reserved)
+#define API_MIN_infer_load_options API_END(infer_load_options, adapters)
 #define API_MIN_infer_checkpoint_info API_END(infer_checkpoint_info, bytes)
 #define API_MIN_infer_store_options API_END(infer_store_options, max_count)
 #define API_MIN_infer_store_entry API_END(infer_store_entry, name)

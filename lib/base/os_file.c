@@ -169,6 +169,14 @@ static infer_status file_rename(int fd, const char *from, const char *to, int *o
     return st;
 }
 
+static infer_status file_link(const char *from, const char *to, int *os_error)
+{
+    if (link(from, to) == 0)
+        return INFER_OK;
+    infer_status st = failed(os_error);
+    return *os_error == EPERM || *os_error == ENOTSUP || *os_error == ENOSYS || *os_error == EMLINK ? INFER_ERROR_UNSUPPORTED : st;
+}
+
 static infer_status file_sync_dir(const char *dir, int *os_error)
 {
     int fd;
@@ -203,7 +211,7 @@ static void file_reap(const char *path)
 static infer_status file_make_dir(const char *path, int *os_error)
 {
     struct stat st;
-    if (mkdir(path, 0777) == 0)
+    if (mkdir(path, 0700) == 0) /* what sessions said is for this user alone, unless the host makes the folder itself */
         return INFER_OK;
     int e = errno;
     if (e == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
@@ -268,7 +276,13 @@ bool os_error_full(int os_error)
     return os_error == ENOSPC || os_error == EDQUOT || os_error == EFBIG;
 }
 
+static infer_status file_touch(const char *path)
+{
+    return utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0 ? INFER_OK : INFER_ERROR_IO;
+}
+
 const struct os_io os_io_default = {
     file_open, file_dup, file_close, file_stat, file_read, file_map, file_unmap,
-    file_create, file_write, file_sync, file_rename, file_sync_dir, file_unlink, file_reap, file_make_dir, file_list, file_clone,
+    file_create, file_write, file_sync, file_rename, file_link, file_sync_dir, file_unlink, file_reap, file_make_dir, file_list, file_clone,
+    file_touch,
 };

@@ -32,6 +32,8 @@ struct os_io {
     infer_status (*sync)(int fd, int *os_error);                                             /* to the disk */
     /* Gives a file its final name, replacing what had it. fd: from `create`, closed here in any case; or -1. */
     infer_status (*rename)(int fd, const char *from, const char *to, int *os_error);
+    /* A second name for a file, if nothing has that name (os_error_exists otherwise). UNSUPPORTED: this file system has no such thing. */
+    infer_status (*link)(const char *from, const char *to, int *os_error);
     infer_status (*sync_dir)(const char *dir, int *os_error); /* makes renames and unlinks in it durable */
     infer_status (*unlink)(const char *path, int *os_error);  /* NOT_FOUND: no such file */
     /* Unlinks a file made by `create` whose writer is gone; leaves one alone whose writer lives, or of which that cannot be told. */
@@ -41,6 +43,7 @@ struct os_io {
     infer_status (*list)(const char *dir, bool (*fn)(void *arg, const char *name), void *arg, int *os_error);
     /* Makes `to`, empty so far, share the blocks of `from`. UNSUPPORTED: this file system cannot; copy then. */
     infer_status (*clone)(int from, int to, uint64_t size, int *os_error);
+    infer_status (*touch)(const char *path); /* its time of change becomes now; NULL: this system cannot */
 };
 
 /* What an error number of `create` and `write` means. */

@@ -155,26 +155,71 @@ void outfile_abort(struct outfile *o)
     forget(o);
 }
 
+/* On the disk before it gets its name. */
+static infer_status sync_content(struct outfile *o, bool durable, infer_error *err)
+{
+    int os_error = 0;
+    infer_status st = durable ? o->env->io->sync(o->fd, &os_error) : INFER_OK;
+    if (st == INFER_OK)
+        return st;
+    st = outfile_failed(err, st, os_error, "sync the file");
+    outfile_abort(o);
+    return st;
+}
+
+static infer_status sync_name(const struct outfile *o, bool durable, infer_error *err)
+{
+    int os_error = 0;
+    infer_status st = durable ? o->env->io->sync_dir(o->dir, &os_error) : INFER_OK;
+    return st == INFER_OK ? st : outfile_failed(err, st, os_error, "sync the folder");
+}
+
 infer_status outfile_commit(struct outfile *o, bool durable, infer_error *err)
 {
     const struct os_io *io = o->env->io;
     int os_error = 0, ignored;
-    infer_status st = durable ? io->sync(o->fd, &os_error) : INFER_OK;
-    if (st != INFER_OK) {
-        st = outfile_failed(err, st, os_error, "sync the file");
-        outfile_abort(o);
+    infer_status st = sync_content(o, durable, err);
+    if (st != INFER_OK)
         return st;
-    }
     st = io->rename(o->fd, o->temp, o->path, &os_error);
     if (st != INFER_OK) {
         (void)io->unlink(o->temp, &ignored);
         st = outfile_failed(err, st, os_error, "rename the file to its name");
-    } else if (durable) {
-        st = io->sync_dir(o->dir, &os_error);
-        if (st != INFER_OK)
-            st = outfile_failed(err, st, os_error, "sync the folder");
+    } else {
+        st = sync_name(o, durable, err);
     }
     forget(o);
+    return st;
+}
+
+/* Without second names on this file system: somebody else may take the name between the look and the rename. */
+static infer_status commit_if_free(struct outfile *o, bool durable, infer_error *err)
+{
+    int fd, os_error = 0;
+    if (o->env->io->open(o->path, &fd, &os_error) == INFER_OK) {
+        o->env->io->close(fd);
+        outfile_abort(o);
+        return err_set(err, INFER_ERROR_EXISTS, "a file of this name exists");
+    }
+    return outfile_commit(o, durable, err);
+}
+
+infer_status outfile_commit_new(struct outfile *o, bool durable, infer_error *err)
+{
+    int os_error = 0;
+    infer_status st = sync_content(o, durable, err);
+    if (st != INFER_OK)
+        return st;
+    st = o->env->io->link(o->temp, o->path, &os_error);
+    if (st == INFER_ERROR_UNSUPPORTED)
+        return commit_if_free(o, durable, err);
+    if (st == INFER_OK)
+        st = sync_name(o, durable, err);
+    else if (os_error_exists(os_error))
+        st = err_set(err, INFER_ERROR_EXISTS, "a file of this name exists");
+    else
+        st = outfile_failed(err, st, os_error, "give the file its name");
+    outfile_abort(o); /* the temporary name goes */
     return st;
 }
 
@@ -213,7 +258,7 @@ static infer_status clone_open(struct outfile *o, int from, const infer_cancel *
     return st == INFER_OK ? st : outfile_failed(err, st, os_error, "write the file");
 }
 
-infer_status outfile_clone(const struct env *env, const char *from, uint64_t from_len, const char *to, uint64_t to_len,
+infer_status outfile_clone(const struct env *env, const char *from, uint64_t from_len, const char *to, uint64_t to_len, bool replace,
                            const infer_cancel *cancel, infer_error *err)
 {
     struct outfile o;
@@ -234,7 +279,7 @@ infer_status outfile_clone(const struct env *env, const char *from, uint64_t fro
     if (st == INFER_OK)
         st = clone_open(&o, fd, cancel, err);
     if (st == INFER_OK)
-        st = outfile_commit(&o, true, err);
+        st = replace ? outfile_commit(&o, true, err) : outfile_commit_new(&o, true, err);
     else
         outfile_abort(&o);
     env->io->close(fd);

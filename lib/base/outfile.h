@@ -24,6 +24,8 @@ infer_status outfile_put_at(struct outfile *o, uint64_t offset, const void *data
 /* Gives it its name. durable: it is on the disk, name and all, when this returns; otherwise a power failure may leave the old file, none, or a
  * damaged one (readers verify). Closed in any case; when the folder could not be synced the new file is in place though an error is returned. */
 infer_status outfile_commit(struct outfile *o, bool durable, infer_error *err);
+/* The same, unless something has the name: EXISTS. */
+infer_status outfile_commit_new(struct outfile *o, bool durable, infer_error *err);
 void outfile_abort(struct outfile *o); /* also after commit, or when begin failed: nothing happens then */
 
 /* Removes temporary files of writers that are gone. */
@@ -34,7 +36,7 @@ infer_status outfile_failed(infer_error *err, infer_status st, int os_error, con
 
 /* Copies a file; blocks are shared where the file system can (FICLONE, copy_file_range). The copy appears whole or not at all. */
 struct infer_cancel;
-infer_status outfile_clone(const struct env *env, const char *from, uint64_t from_len, const char *to, uint64_t to_len,
+infer_status outfile_clone(const struct env *env, const char *from, uint64_t from_len, const char *to, uint64_t to_len, bool replace,
                            const struct infer_cancel *cancel, infer_error *err);
 
 #endif

@@ -3,6 +3,7 @@
 #define ENGINE_ENGINE_H
 
 #include "base/env.h"
+#include "base/hash.h"
 #include "base/os_thread.h"
 #include "engine/prefix.h"
 #include "kv/kv_seq.h"
@@ -31,6 +32,7 @@ struct infer_engine {
     struct device *dev;
     struct kv_pool *kv;
     struct kv_cache *cache;     /* or NULL */
+    struct prefix_disk *disk;   /* or NULL */
     struct os_mutex step_lock; /* held while the device computes; guards ws, batch and dev */
     struct workspace ws;
     struct batch_arrays *batch;
@@ -47,6 +49,10 @@ infer_engine *engine_ref(infer_engine *e);
 void engine_release(infer_engine *e);
 const struct env *engine_env(const infer_engine *e); /* &env_default for NULL */
 
+struct model_fingerprint { /* fingerprint.c */
+    struct hash_128 model[2], tokenizer;
+};
+
 struct infer_model {
     struct ref ref;
     infer_engine *engine;
@@ -55,6 +61,9 @@ struct infer_model {
     infer_tokenizer *tokenizer; /* or NULL */
     infer_template *tmpl;
     char tokenizer_problem[256], template_problem[256];
+    struct os_mutex fingerprint_lock;
+    struct model_fingerprint fingerprint; /* the quick one, when it is known */
+    bool fingerprint_known;
 };
 
 infer_status model_open(infer_engine *engine, const infer_source *source, const infer_open_options *options,
@@ -143,6 +152,8 @@ struct session_kv_use {
     uint64_t mapped; /* of these, of pages in a mapped file */
 };
 struct session_kv_use session_kv_use(const infer_session *s);
+/* Before the session's pages are read: those in a mapped file are still there, and verified. */
+infer_status session_ready(const infer_session *s, infer_error *err);
 /* Room for the logits of `count` more rows behind those there are. */
 infer_status session_reserve_logits(infer_session *s, uint64_t count, infer_error *err);
 infer_status session_sample(infer_session *s, infer_sample_result *out, infer_error *err);

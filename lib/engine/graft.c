@@ -76,7 +76,11 @@ static infer_status take_group(const struct transplant *t, uint32_t g, infer_err
 static infer_status take(const struct transplant *t, infer_error *err)
 {
     infer_engine *engine = t->to->model->engine;
-    infer_status st = INFER_OK;
+    infer_status st = session_ready(t->from, err);
+    if (st == INFER_OK)
+        st = session_ready(t->to, err);
+    if (st != INFER_OK)
+        return st;
     os_mutex_lock(&engine->step_lock);
     struct fpenv fp = fpenv_enter();
     for (uint32_t g = 0; g < NET_KV_GROUPS && st == INFER_OK; g++)

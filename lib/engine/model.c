@@ -55,8 +55,10 @@ infer_status model_open(infer_engine *engine, const infer_source *source, const 
                         infer_model **out, infer_error *err)
 {
     infer_model *m = mem_zalloc(&engine->env->alloc, sizeof *m);
-    if (!m)
+    if (!m || !os_mutex_init(&m->fingerprint_lock)) {
+        mem_free(&engine->env->alloc, m);
         return err_no_memory(err);
+    }
     ref_init(&m->ref);
     m->engine = engine_ref(engine);
     infer_status st = file_open(engine->env, source, options->map, options->cancel, &m->file, err);
@@ -83,12 +85,12 @@ void model_release(infer_model *m)
     if (!m || !ref_put(&m->ref))
         return;
     infer_engine *engine = m->engine;
-    if (engine->cache)
-        kv_cache_drop(engine->cache, m);
+    prefix_model_gone(m);
     tokenizer_release(m->tokenizer);
     template_release(m->tmpl);
     net_close(m->net);
     file_release(m->file);
+    os_mutex_destroy(&m->fingerprint_lock);
     mem_free(&engine->env->alloc, m);
     engine_release(engine);
 }

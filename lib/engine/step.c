@@ -207,12 +207,20 @@ infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *c
     }
     for (uint64_t i = 0; i < count; i++) {
         infer_session *s = items[i].session;
+        s->prefix.taken = s->prefix.stop = 0;
+        st = session_ready(s, &e);
+        if (st != INFER_OK) {
+            item_failed(&o, &items[i], st, &e);
+            continue;
+        }
         if (items[i].logits == INFER_LOGITS_LAST)
             session_want_last_logits(s);
-        s->prefix.taken = s->prefix.stop = 0;
         if (item_goal(&items[i])) { /* a session with nothing to do keeps its logits */
             s->n_logits_rows = 0;
             prefix_find(s, without_logits(&items[i]));
+            st = s->prefix.taken ? session_ready(s, &e) : INFER_OK;
+            if (st != INFER_OK)
+                item_failed(&o, &items[i], st, &e);
         }
     }
     os_mutex_lock(&engine->step_lock);
@@ -224,5 +232,6 @@ infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *c
         prefix_stepped(items[i].session, items[i].done);
         items[i].done += items[i].session->prefix.taken;
     }
+    prefix_disk_write(engine);
     return o.status;
 }

@@ -8,9 +8,8 @@
 infer_status store_open(infer_engine *engine, const char *path, uint64_t path_len, const infer_store_options *options,
                         infer_store **out, infer_error *err)
 {
-    (void)path_len;
     if (path)
-        return err_set(err, INFER_ERROR_UNSUPPORTED, "stores in a directory are not there yet");
+        return store_dir_open(engine, path, path_len, options, out, err);
     return store_memory_open(engine, options, out, err);
 }
 

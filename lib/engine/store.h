@@ -52,5 +52,8 @@ infer_status store_check_limits(const infer_store *s, uint64_t count, uint64_t b
 void store_init(infer_store *s, const struct store_ops *ops, infer_engine *engine, const infer_store_options *options);
 
 infer_status store_memory_open(infer_engine *engine, const infer_store_options *options, infer_store **out, infer_error *err);
+/* Makes the directory if there is none. */
+infer_status store_dir_open(infer_engine *engine, const char *path, uint64_t len, const infer_store_options *options, infer_store **out,
+                            infer_error *err);
 
 #endif

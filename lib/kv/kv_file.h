@@ -112,6 +112,8 @@ struct kv_writer_options {
     enum kv_file_kind kind;
     int level;                /* of zstd; 0: not compressed */
     const struct kv_file *parent; /* whose pages will be referred to: in the same folder; or NULL */
+    uint64_t max_bytes;           /* a longer file is refused with LIMIT; 0: no limit */
+    bool keep;                    /* a file that has the name stays: EXISTS */
 };
 
 /* Errors: as outfile_begin; UNSUPPORTED (no xxHash, no zstd), ARGUMENT (level, parent in another folder), LIMIT (too many ancestors). */

@@ -7,6 +7,7 @@
 #define SLAB_LEAST ((uint64_t)1 << 21)
 #define SLAB_MOST ((uint64_t)1 << 25)
 #define SLAB_SHARE 8u /* of what is in use */
+#define BUDGET_PARTS 16u
 #define SLAB_MAX_PAGES 64u
 
 struct kv_slab {
@@ -17,6 +18,8 @@ struct kv_slab {
     uint64_t n_pages, n_free;
     bool foreign;
     void (*release)(void *user);
+    infer_status (*check)(void *user, infer_error *err);
+    infer_status (*verify)(void *user, uint64_t i, infer_error *err);
     void *user;
     struct kv_page pages[];
 };
@@ -105,6 +108,9 @@ static infer_status slab_new(struct kv_pool *pool, uint64_t page_bytes, struct k
     want = want < SLAB_LEAST ? SLAB_LEAST : want > SLAB_MOST ? SLAB_MOST : want;
     uint64_t n = want / page_bytes;
     n = n < 1 ? 1 : n > SLAB_MAX_PAGES ? SLAB_MAX_PAGES : n;
+    /* A small part of the budget, down to single pages: other sizes are wanted too (sliding windows, mixed KV types). */
+    uint64_t share = pool->budget ? pool->budget / BUDGET_PARTS / page_bytes : n;
+    n = n < share ? n : share ? share : 1;
     if (n > left / page_bytes)
         n = left / page_bytes;
     if (n == 0)
@@ -122,7 +128,9 @@ static infer_status slab_new(struct kv_pool *pool, uint64_t page_bytes, struct k
     s->page_bytes = page_bytes;
     s->n_pages = s->n_free = n;
     for (uint64_t i = n; i-- > 0;) {
-        s->pages[i] = (struct kv_page){{s->buf, i * page_bytes}, s, s->free, 0, 0};
+        s->pages[i].data = (struct dev_ref){s->buf, i * page_bytes};
+        s->pages[i].slab = s;
+        s->pages[i].next_free = s->free;
         s->free = &s->pages[i];
     }
     pool->used += s->bytes;
@@ -178,11 +186,16 @@ infer_status kv_pages_import(struct kv_pool *pool, const struct kv_foreign *fore
     }
     s->foreign = true;
     s->release = foreign->release;
+    s->check = foreign->check;
+    s->verify = foreign->verify;
     s->user = foreign->user;
     s->page_bytes = page_bytes;
     s->n_pages = n;
     for (uint64_t i = 0; i < n; i++) {
-        s->pages[i] = (struct kv_page){{s->buf, offsets[i]}, s, NULL, 1, 0};
+        s->pages[i].data = (struct dev_ref){s->buf, offsets[i]};
+        s->pages[i].slab = s;
+        s->pages[i].refs = 1;
+        atomic_init(&s->pages[i].unverified, foreign->verify != NULL);
         out[i] = &s->pages[i];
     }
     return INFER_OK;
@@ -260,6 +273,42 @@ bool kv_page_shared(struct kv_pool *pool, const struct kv_page *page)
     bool shared = page->refs > 1 || page->slab->foreign;
     os_mutex_unlock(&pool->lock);
     return shared;
+}
+
+/* What a slab says of itself never changes: no lock. */
+bool kv_page_foreign(const struct kv_page *page)
+{
+    return page->slab->foreign;
+}
+
+void *kv_page_origin(const struct kv_page *page, void (*release)(void *user), uint64_t *i)
+{
+    const struct kv_slab *s = page->slab;
+    if (!s->foreign || s->release != release)
+        return NULL;
+    *i = (uint64_t)(page - s->pages);
+    return s->user;
+}
+
+infer_status kv_pages_ready(struct kv_page *const *pages, uint64_t n, infer_error *err)
+{
+    const struct kv_slab *last = NULL;
+    infer_status st = INFER_OK;
+    for (uint64_t i = 0; i < n && st == INFER_OK; i++) {
+        struct kv_page *p = pages[i];
+        if (!p || !p->slab->foreign)
+            continue;
+        const struct kv_slab *s = p->slab;
+        if (s != last && s->check)
+            st = s->check(s->user, err);
+        last = s;
+        if (st == INFER_OK && atomic_load_explicit(&p->unverified, memory_order_acquire)) {
+            st = s->verify(s->user, (uint64_t)(p - s->pages), err);
+            if (st == INFER_OK)
+                atomic_store_explicit(&p->unverified, false, memory_order_release);
+        }
+    }
+    return st;
 }
 
 struct kv_counts kv_pages_count(struct kv_pool *pool, struct kv_page *const *pages, uint64_t n)

@@ -7,6 +7,7 @@
 #ifndef KV_KV_PAGE_H
 #define KV_KV_PAGE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/env.h"
@@ -20,6 +21,7 @@ struct kv_page {
     struct kv_slab *slab;
     struct kv_page *next_free;
     uint32_t refs; /* under the pool's lock */
+    atomic_bool unverified; /* of a foreign page whose content nobody has looked at */
     uint32_t cached; /* kv_tree.c, under the cache's lock: references of the prefix cache */
 };
 
@@ -44,6 +46,9 @@ struct kv_foreign {
     uint64_t bytes;
     void (*release)(void *user); /* once, when the last page of it went, without the pool's lock, from any thread */
     void *user;
+    /* Before pages are used (see kv_pages_ready). Each may be NULL, and is called by any thread, also by several at once. */
+    infer_status (*check)(void *user, infer_error *err);              /* is the memory still there? Each time */
+    infer_status (*verify)(void *user, uint64_t i, infer_error *err); /* is page i undamaged? Until it succeeded once */
 };
 /* n >= 1 read-only pages in it, one reference each, at these offsets (multiples of 64, the caller checked that they lie inside). On failure
  * release is not called. */
@@ -60,6 +65,12 @@ uint32_t kv_page_refs(struct kv_pool *pool, const struct kv_page *page);
 bool kv_pages_any_idle(struct kv_pool *pool, struct kv_page *const *pages, uint64_t n);
 /* Whether a write has to copy it first. */
 bool kv_page_shared(struct kv_pool *pool, const struct kv_page *page);
+
+/* Whoever reads the data of pages that may be foreign calls this first; entries may be NULL. Errors: of check and verify. */
+infer_status kv_pages_ready(struct kv_page *const *pages, uint64_t n, infer_error *err);
+bool kv_page_foreign(const struct kv_page *page);
+/* The user of the foreign memory that was imported with this release function, and which of its pages this is; NULL: it is no such page. */
+void *kv_page_origin(const struct kv_page *page, void (*release)(void *user), uint64_t *i);
 
 struct kv_counts {
     uint64_t pages;   /* entries that are not NULL */

@@ -47,6 +47,7 @@ static void set_page(struct kv_seq *s, uint64_t i, struct kv_page *page)
 {
     s->pages[i] = page;
     s->refs[i] = page ? page->data : (struct dev_ref){0};
+    s->foreign |= page && kv_page_foreign(page);
 }
 
 infer_status kv_seq_reserve(struct kv_seq *s, struct kv_pool *pool, const struct env *env, struct device *dev, uint64_t from,
@@ -149,6 +150,7 @@ infer_status kv_seq_share(struct kv_seq *dst, const struct kv_seq *src, struct k
     dst->dropped = src->dropped;
     dst->page_bytes = src->page_bytes;
     dst->window = src->window;
+    dst->foreign = src->foreign;
     return INFER_OK;
 }
 
@@ -160,6 +162,11 @@ infer_status kv_seq_adopt(struct kv_seq *s, const struct env *env, struct kv_pag
     if (st == INFER_OK)
         s->n = n;
     return st;
+}
+
+infer_status kv_seq_ready(const struct kv_seq *s, infer_error *err)
+{
+    return s->foreign ? kv_pages_ready(s->pages, s->n, err) : INFER_OK;
 }
 
 uint64_t kv_seq_bytes(const struct kv_seq *s)

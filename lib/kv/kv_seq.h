@@ -15,6 +15,7 @@ struct kv_seq {
     uint64_t dropped;        /* pages below this were looked at by kv_seq_drop */
     uint64_t page_bytes;     /* 0: the group has no layers, and nothing is stored */
     uint64_t window;         /* 0: full */
+    bool foreign;            /* some page may be of foreign memory */
 };
 
 void kv_seq_init(struct kv_seq *s, uint64_t page_bytes, uint64_t window);
@@ -33,6 +34,8 @@ infer_status kv_seq_share(struct kv_seq *dst, const struct kv_seq *src, struct k
                           infer_error *err);
 /* s, freshly initialised, takes over the references on pages [n]; entries may be NULL. On failure they stay the caller's. */
 infer_status kv_seq_adopt(struct kv_seq *s, const struct env *env, struct kv_page *const *pages, uint64_t n, infer_error *err);
+/* kv_pages_ready of all pages: before a step, or anything else that reads them. */
+infer_status kv_seq_ready(const struct kv_seq *s, infer_error *err);
 uint64_t kv_seq_bytes(const struct kv_seq *s);
 struct kv_counts kv_seq_count(const struct kv_seq *s, struct kv_pool *pool);
 void kv_seq_free(struct kv_seq *s, struct kv_pool *pool, const struct env *env);

@@ -16,6 +16,8 @@ struct kv_writer {
     struct packer *packer; /* NULL: not compressed */
     void *room;            /* for compressed bytes */
     size_t room_bytes;
+    uint64_t max_bytes;
+    bool keep;
 };
 
 static const char *base_name(const char *path)
@@ -80,6 +82,8 @@ infer_status kv_writer_open(const struct env *env, const char *path, uint64_t le
     w->header.header_bytes = KV_FILE_HEADER;
     w->header.entry_bytes = (uint32_t)sizeof(struct kv_section);
     w->header.kind = (uint32_t)o->kind;
+    w->max_bytes = o->max_bytes && o->max_bytes < KV_FILE_MAX_BYTES ? o->max_bytes : KV_FILE_MAX_BYTES;
+    w->keep = o->keep;
     infer_status st = o->level ? pack_create(&env->alloc, o->level, &w->packer, err) : INFER_OK;
     if (st == INFER_OK)
         st = outfile_begin(&w->out, env, path, len, err);
@@ -198,8 +202,9 @@ infer_status kv_writer_commit(struct kv_writer *w, bool durable, struct hash_128
     h->n_sections = w->n_sections;
     if (st == INFER_OK)
         st = outfile_put(&w->out, w->sections, table_bytes, err);
-    if (st == INFER_OK && w->out.at > KV_FILE_MAX_BYTES)
-        st = err_set(err, INFER_ERROR_LIMIT, "the file would be beyond the format's limits");
+    if (st == INFER_OK && w->out.at > w->max_bytes)
+        st = err_set(err, INFER_ERROR_LIMIT, "the file has %llu bytes; at most %llu are allowed", (unsigned long long)w->out.at,
+                     (unsigned long long)w->max_bytes);
     if (st == INFER_OK) {
         h->file_bytes = w->out.at;
         h->table_hash = hash_64(w->sections, (size_t)table_bytes);
@@ -208,7 +213,7 @@ infer_status kv_writer_commit(struct kv_writer *w, bool durable, struct hash_128
         st = outfile_put_at(&w->out, 0, h, sizeof *h, err);
     }
     if (st == INFER_OK)
-        st = outfile_commit(&w->out, durable, err);
+        st = w->keep ? outfile_commit_new(&w->out, durable, err) : outfile_commit(&w->out, durable, err);
     else
         outfile_abort(&w->out);
     if (st == INFER_OK && id)

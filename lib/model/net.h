@@ -69,4 +69,7 @@ struct net_kv_span {
 };
 void net_kv_move(const struct net *net, int32_t kv_type, uint32_t kv_group, const struct net_kv_span *span);
 
+/* Zeroes what a page in host memory holds of its elements from `used` on: leftovers of whoever had the page before. */
+void net_kv_blank(const struct net *net, int32_t kv_type, uint32_t kv_group, void *page, uint32_t used);
+
 #endif

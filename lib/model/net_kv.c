@@ -1,6 +1,8 @@
 /* The place of each layer's keys and values in a page. */
 #include "model/net.h"
 
+#include <string.h>
+
 /* The type of a group's pages. */
 static int32_t group_type(int32_t kv_type, bool exact)
 {
@@ -47,4 +49,32 @@ void net_kv_move(const struct net *net, int32_t kv_type, uint32_t kv_group, cons
                                                                    .inv_freq = net->inv_freq[group], .delta = span->delta,
                                                                    .src_pages = span->src_pages, .dst_pages = span->dst_pages,
                                                                    .src = span->src, .dst = span->dst, .n = span->n});
+}
+
+/* Of one head: keys [head_dim][64] or values [64][head_dim], then scales [groups][64]. */
+static void blank_head(const struct dev_kv *kv, uint8_t *head, uint32_t used, bool is_key)
+{
+    size_t elem = dev_kv_elem_bytes(kv->type), left = DEV_KV_PAGE - used, dim = kv->head_dim;
+    if (!is_key)
+        memset(head + used * dim * elem, 0, left * dim * elem);
+    for (size_t d = 0; is_key && d < dim; d++)
+        memset(head + (d * DEV_KV_PAGE + used) * elem, 0, left * elem);
+    uint8_t *scales = head + dim * DEV_KV_PAGE * elem;
+    for (size_t i = 0; i < dev_kv_groups(kv->type, kv->head_dim); i++)
+        memset(scales + (i * DEV_KV_PAGE + used) * 2, 0, left * 2);
+}
+
+void net_kv_blank(const struct net *net, int32_t kv_type, uint32_t kv_group, void *page, uint32_t used)
+{
+    uint32_t group = kv_group % NET_LAYER_GROUPS;
+    for (uint32_t l = 0; l < net->h.n_layer; l++) {
+        if (net->layers[l].group != group)
+            continue;
+        struct dev_kv kv = net_kv(net, kv_type, l, kv_group != group);
+        uint64_t bytes = dev_kv_head_bytes(kv.type, kv.head_dim);
+        for (uint32_t h = 0; h < kv.n_head_kv; h++) {
+            blank_head(&kv, (uint8_t *)page + kv.k_off + h * bytes, used, true);
+            blank_head(&kv, (uint8_t *)page + kv.v_off + h * bytes, used, false);
+        }
+    }
 }

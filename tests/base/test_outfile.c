@@ -193,13 +193,17 @@ static void test_clone(void **state)
         const char *from = tempdir_path("big"), *to = tempdir_path("copy");
         failing_io_set(0, 0);
         failing_io.no_clone = no_clone;
-        assert_int_equal(outfile_clone(&env, from, strlen(from), to, strlen(to), NULL, &err), INFER_OK);
+        assert_int_equal(outfile_clone(&env, from, strlen(from), to, strlen(to), true, NULL, &err), INFER_OK);
         check_content(to, big);
         from = tempdir_path("empty");
-        assert_int_equal(outfile_clone(&env, from, strlen(from), to, strlen(to), NULL, &err), INFER_OK);
+        assert_int_equal(outfile_clone(&env, from, strlen(from), to, strlen(to), true, NULL, &err), INFER_OK);
         assert_int_equal(tempdir_size("copy"), 0);
+        assert_int_equal(outfile_clone(&env, from, strlen(from), to, strlen(to), false, NULL, &err), INFER_ERROR_EXISTS);
+        assert_int_equal(unlink(to), 0);
+        assert_int_equal(outfile_clone(&env, from, strlen(from), to, strlen(to), false, NULL, &err), INFER_OK);
+        assert_int_equal(tempdir_count(OUTFILE_PREFIX), 0);
         from = tempdir_path("none");
-        assert_int_equal(outfile_clone(&env, from, strlen(from), to, strlen(to), NULL, &err), INFER_ERROR_NOT_FOUND);
+        assert_int_equal(outfile_clone(&env, from, strlen(from), to, strlen(to), true, NULL, &err), INFER_ERROR_NOT_FOUND);
         assert_int_equal(failing_io.open, 0);
     }
 }

@@ -12,6 +12,7 @@
 #include "base/pack.h"
 #include "failing_io.h"
 #include "kv/kv_file.h"
+#include "kv_seal.h"
 #include "tempdir.h"
 
 enum { PAGE = 8192, PAGES = 3, NOTE = KV_SECTION_FIRST, INDEX, EXTRA, PAGE_ODD = 4160 };
@@ -58,7 +59,7 @@ static infer_status write_file(const struct env *env, const char *name, int leve
     struct kv_writer *w = NULL;
     struct kv_place places[PAGES + 1] = {{.source = 0}};
     const char *path = tempdir_path(name);
-    struct kv_writer_options o = {KV_FILE_CHECKPOINT, level, parent};
+    struct kv_writer_options o = {.kind = KV_FILE_CHECKPOINT, .level = level, .parent = parent};
     infer_status st = kv_writer_open(env, path, strlen(path), &o, &w, &err);
     for (int i = 0; i < PAGES && st == INFER_OK; i++) {
         if (parent && i + 1 < PAGES) {
@@ -154,7 +155,7 @@ static void test_round_trip(void **state)
             kv_file_release(f);
         }
     struct kv_writer *w = NULL;
-    struct kv_writer_options o = {KV_FILE_CHECKPOINT, 9, NULL};
+    struct kv_writer_options o = {.kind = KV_FILE_CHECKPOINT, .level = 9};
     const char *path = tempdir_path("x");
     if (!pack_available())
         assert_int_equal(kv_writer_open(&env_default, path, strlen(path), &o, &w, &err), INFER_ERROR_UNSUPPORTED);
@@ -256,21 +257,6 @@ static void test_every_length(void **state)
     free(data);
 }
 
-/* Makes the checksums of header and table fit again. */
-static void seal(uint8_t *data, size_t n)
-{
-    struct kv_file_header *h = (struct kv_file_header *)data;
-    if (h->table_offset < n && h->n_sections * sizeof(struct kv_section) <= n - h->table_offset) {
-        struct kv_section *t = (struct kv_section *)(data + h->table_offset);
-        for (uint32_t i = 0; i < h->n_sections; i++)
-            if (t[i].kind != KV_SECTION_PAGES && t[i].offset < n && t[i].stored < n - t[i].offset)
-                t[i].hash = hash_64(data + t[i].offset, t[i].stored);
-        h->table_hash = hash_64(t, h->n_sections * sizeof *t);
-        h->id = kv_file_make_id(h, t);
-    }
-    h->hash = hash_64(h, offsetof(struct kv_file_header, hash));
-}
-
 /* Fields that a forger sets, with good checksums: each is refused, none is believed. */
 static void test_forged(void **state)
 {
@@ -302,7 +288,7 @@ static void test_forged(void **state)
                         continue; /* no table could be sealed there */
                     if (memcmp(copy, data, n) == 0)
                         continue;
-                    seal(copy, n);
+                    kv_seal(copy, n);
                     tried++;
                     tempdir_write("forged", copy, n);
                     if (open_file("forged", &f) != INFER_OK)
@@ -331,7 +317,7 @@ static void set_u32(const char *name, size_t at, uint32_t v)
     size_t n;
     uint8_t *data = image("whole", &n);
     memcpy(data + at, &v, 4);
-    seal(data, n);
+    kv_seal(data, n);
     tempdir_write(name, data, n);
     free(data);
 }
@@ -374,7 +360,7 @@ static void test_parent_names(void **state)
     static const char *const bad[] = {"..", "./", "/x", "a/", "\\x", "c:", "\0x"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         memcpy(data + 4096, bad[i], 2);
-        seal(data, n);
+        kv_seal(data, n);
         tempdir_write("child2", data, n);
         assert_int_equal(open_file("child2", &f), INFER_ERROR_FORMAT);
     }
