@@ -197,7 +197,7 @@ static void op_append_rows(struct world *w)
     struct slot *t = pick(w);
     uint8_t a = next_byte(w);
     static float rows[4 * 4096];
-    uint64_t keys[8], n = a % 5;
+    uint64_t keys[8] = {0}, n = a % 5;
     uint32_t width = w->info[t->model].n_embd;
     if (!t->s || t->len + n > MAX_LEN)
         return;
