@@ -33,7 +33,11 @@ AT(infer_engine_options, log_level, 48);
 AT(infer_engine_options, reserved, 52);
 AT(infer_engine_options, executor, 56);
 AT(infer_engine_options, cache_bytes, 64);
-SIZE(infer_engine_options, 72);
+AT(infer_engine_options, cache_dir, 72);
+AT(infer_engine_options, cache_dir_len, 80);
+AT(infer_engine_options, cache_dir_bytes, 88);
+AT(infer_engine_options, cache_write_bytes, 96);
+SIZE(infer_engine_options, 104);
 
 AT(infer_executor, size, 0);
 AT(infer_executor, concurrency, 4);
@@ -176,7 +180,7 @@ AT(infer_session_info, logits_rows, 32);
 AT(infer_session_info, kv_shared_bytes, 40);
 AT(infer_session_info, kv_mapped_bytes, 48);
 AT(infer_session_info, approximate, 56);
-AT(infer_session_info, reserved, 60);
+AT(infer_session_info, kv_recent, 60);
 SIZE(infer_session_info, 64);
 
 AT(infer_step_item, size, 0);
@@ -254,7 +258,7 @@ AT(infer_checkpoint_info, kv_shared_bytes, 40);
 AT(infer_checkpoint_info, kv_mapped_bytes, 48);
 AT(infer_checkpoint_info, logits_rows, 56);
 AT(infer_checkpoint_info, generating, 64);
-AT(infer_checkpoint_info, reserved, 68);
+AT(infer_checkpoint_info, kv_recent, 68);
 AT(infer_checkpoint_info, bytes, 72);
 SIZE(infer_checkpoint_info, 80);
 
@@ -302,7 +306,13 @@ AT(infer_cache_stats, bytes, 64);
 AT(infer_cache_stats, nodes, 72);
 AT(infer_cache_stats, ghosts, 80);
 AT(infer_cache_stats, ghost_bytes, 88);
-SIZE(infer_cache_stats, 96);
+AT(infer_cache_stats, disk_files, 96);
+AT(infer_cache_stats, disk_bytes, 104);
+AT(infer_cache_stats, disk_written, 112);
+AT(infer_cache_stats, disk_skipped, 120);
+AT(infer_cache_stats, disk_loaded, 128);
+AT(infer_cache_stats, disk_damaged, 136);
+SIZE(infer_cache_stats, 144);
 
 AT(infer_save_options, size, 0);
 AT(infer_save_options, flags, 4);

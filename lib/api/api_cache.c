@@ -1,6 +1,7 @@
 /* The prefix cache, as hosts see it. */
 #include "api/api.h"
 #include "engine/engine.h"
+#include "kv/kv_spill.h"
 
 static infer_status cache_report(const infer_session *s, infer_cache_report *out, infer_error *err)
 {
@@ -26,12 +27,16 @@ static infer_status cache_stats(infer_engine *engine, infer_cache_stats *out, in
     if (st != INFER_OK)
         return st;
     struct kv_cache_stats k = {0};
+    struct kv_spill_stats d;
+    prefix_disk_get_stats(engine, &d);
     if (engine->cache)
         kv_cache_get_stats(engine->cache, &k);
     infer_cache_stats full = {.size = (uint32_t)sizeof full, .lookups = k.lookups, .hits = k.hits,
                               .partial_hits = k.partial_hits, .saved = k.saved, .rerun = k.rerun,
                               .insertions = k.insertions, .evictions = k.evictions, .bytes = k.bytes, .nodes = k.nodes,
-                              .ghosts = k.ghosts, .ghost_bytes = k.ghost_bytes};
+                              .ghosts = k.ghosts, .ghost_bytes = k.ghost_bytes, .disk_files = d.files, .disk_bytes = d.bytes,
+                              .disk_written = d.written, .disk_skipped = d.skipped, .disk_loaded = d.loaded,
+                              .disk_damaged = d.damaged};
     API_PUT_OUT(out, &full);
     return INFER_OK;
 }
@@ -40,6 +45,13 @@ infer_status infer_engine_cache_stats(infer_engine *engine, infer_cache_stats *o
 {
     infer_error e;
     return api_done(err, &e, cache_stats(engine, out, &e));
+}
+
+infer_status infer_engine_cache_flush(infer_engine *engine, infer_error *err)
+{
+    infer_error e;
+    infer_status st = api_not_null(engine, "engine", &e);
+    return api_done(err, &e, st == INFER_OK ? prefix_disk_flush(engine, &e) : st);
 }
 
 infer_status infer_engine_cache_clear(infer_engine *engine, infer_error *err)

@@ -43,7 +43,8 @@ static infer_status info(const infer_checkpoint *c, infer_checkpoint_info *out, 
     infer_checkpoint_info i = {.n_ctx = s->n_ctx, .kv_type = s->kv_type, .approximate = session_is_approximate(s),
                                .length = s->length, .computed = s->computed, .kv_bytes = use.bytes,
                                .kv_shared_bytes = use.shared, .kv_mapped_bytes = use.mapped,
-                               .logits_rows = s->n_logits_rows, .generating = s->gen.active, .bytes = checkpoint_bytes(c)};
+                               .logits_rows = s->n_logits_rows, .generating = s->gen.active, .bytes = checkpoint_bytes(c),
+                               .kv_recent = s->kv_recent};
     API_PUT_OUT(out, &i);
     return INFER_OK;
 }

@@ -34,6 +34,12 @@ static infer_status create_engine(const infer_engine_options *options, infer_eng
         return err_at(err, INFER_ERROR_ARGUMENT, "reserved", 8, ERR_NO_OFFSET, "must be 0");
     if (o.log_level < 0 || o.log_level > INFER_LOG_DEBUG)
         return err_at(err, INFER_ERROR_ARGUMENT, "log_level", 9, ERR_NO_OFFSET, "unknown log level");
+    if (o.cache_dir && !o.cache_bytes)
+        return err_at(err, INFER_ERROR_ARGUMENT, "cache_dir", 9, ERR_NO_OFFSET, "needs cache_bytes");
+    if (o.cache_dir)
+        st = api_text(o.cache_dir, o.cache_dir_len, &o.cache_dir_len, "cache_dir", err);
+    if (st != INFER_OK)
+        return st;
     if (o.allocator) {
         st = API_IN(o.allocator, &a, infer_allocator, err);
         if (st != INFER_OK)

@@ -112,7 +112,7 @@ static infer_status session_info(const infer_session *s, infer_session_info *out
     struct session_kv_use use = session_kv_use(s);
     infer_session_info i = {.n_ctx = s->n_ctx, .length = s->length, .computed = s->computed, .kv_bytes = use.bytes,
                             .logits_rows = s->n_logits_rows, .kv_shared_bytes = use.shared, .kv_mapped_bytes = use.mapped,
-                            .approximate = session_is_approximate(s)};
+                            .approximate = session_is_approximate(s), .kv_recent = s->kv_recent};
     API_PUT_OUT(out, &i);
     return INFER_OK;
 }

@@ -276,7 +276,13 @@ bool os_error_full(int os_error)
     return os_error == ENOSPC || os_error == EDQUOT || os_error == EFBIG;
 }
 
+static infer_status file_touch(const char *path)
+{
+    return utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0 ? INFER_OK : INFER_ERROR_IO;
+}
+
 const struct os_io os_io_default = {
     file_open, file_dup, file_close, file_stat, file_read, file_map, file_unmap,
     file_create, file_write, file_sync, file_rename, file_link, file_sync_dir, file_unlink, file_reap, file_make_dir, file_list, file_clone,
+    file_touch,
 };

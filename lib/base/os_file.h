@@ -43,6 +43,7 @@ struct os_io {
     infer_status (*list)(const char *dir, bool (*fn)(void *arg, const char *name), void *arg, int *os_error);
     /* Makes `to`, empty so far, share the blocks of `from`. UNSUPPORTED: this file system cannot; copy then. */
     infer_status (*clone)(int from, int to, uint64_t size, int *os_error);
+    infer_status (*touch)(const char *path); /* its time of change becomes now; NULL: this system cannot */
 };
 
 /* What an error number of `create` and `write` means. */

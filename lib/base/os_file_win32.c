@@ -273,7 +273,23 @@ bool os_error_full(int os_error)
     return os_error == ERROR_DISK_FULL || os_error == ERROR_HANDLE_DISK_FULL || os_error == ERROR_FILE_TOO_LARGE;
 }
 
+static infer_status file_touch(const char *path)
+{
+    WCHAR wide[PATH_UNITS];
+    FILETIME now;
+    if (!widen(path, wide))
+        return INFER_ERROR_IO;
+    HANDLE h = CreateFileW(wide, FILE_WRITE_ATTRIBUTES, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, OPEN_EXISTING, 0, NULL);
+    if (h == INVALID_HANDLE_VALUE)
+        return INFER_ERROR_IO;
+    GetSystemTimeAsFileTime(&now);
+    bool good = SetFileTime(h, NULL, NULL, &now);
+    CloseHandle(h);
+    return good ? INFER_OK : INFER_ERROR_IO;
+}
+
 const struct os_io os_io_default = {
     file_open, file_dup, file_close, file_stat, file_read, file_map, file_unmap,
     file_create, file_write, file_sync, file_rename, file_link, file_sync_dir, file_unlink, file_reap, file_make_dir, file_list, file_clone,
+    file_touch,
 };

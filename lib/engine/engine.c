@@ -109,7 +109,7 @@ infer_status engine_create(const infer_engine_options *options, infer_engine **o
     infer_engine *e = *out;
     e->numerics = options->numerics;
     e->threads = d.threads;
-    st = prefix_setup(e, options->cache_bytes, err);
+    st = prefix_setup(e, options, err);
     if (st != INFER_OK) {
         engine_release(e);
         *out = NULL;
@@ -129,7 +129,7 @@ void engine_release(infer_engine *e)
         return;
     const struct env *env = e->env;
     workspace_free(&e->ws, e->dev);
-    kv_cache_destroy(e->cache);
+    prefix_teardown(e);
     kv_pool_destroy(e->kv);
     e->dev->ops->destroy(e->dev);
     os_mutex_destroy(&e->step_lock);

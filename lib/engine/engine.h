@@ -32,6 +32,7 @@ struct infer_engine {
     struct device *dev;
     struct kv_pool *kv;
     struct kv_cache *cache;     /* or NULL */
+    struct prefix_disk *disk;   /* or NULL */
     struct os_mutex step_lock; /* held while the device computes; guards ws, batch and dev */
     struct workspace ws;
     struct batch_arrays *batch;

@@ -85,8 +85,7 @@ void model_release(infer_model *m)
     if (!m || !ref_put(&m->ref))
         return;
     infer_engine *engine = m->engine;
-    if (engine->cache)
-        kv_cache_drop(engine->cache, m);
+    prefix_model_gone(m);
     tokenizer_release(m->tokenizer);
     template_release(m->tmpl);
     net_close(m->net);

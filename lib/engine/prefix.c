@@ -9,15 +9,30 @@ static bool reclaim(void *user)
     return kv_cache_reclaim(user);
 }
 
-infer_status prefix_setup(infer_engine *e, uint64_t bytes, infer_error *err)
+infer_status prefix_setup(infer_engine *e, const infer_engine_options *o, infer_error *err)
 {
-    if (!bytes)
+    if (!o->cache_bytes)
         return INFER_OK;
-    struct kv_cache_options o = {.bytes = bytes, .ghost_bytes = bytes / 64};
-    infer_status st = kv_cache_create(e->env, e->kv, &o, &e->cache, err);
-    if (st == INFER_OK)
-        kv_pool_set_reclaim(e->kv, reclaim, e->cache);
-    return st;
+    struct kv_cache_options co = {.bytes = o->cache_bytes, .ghost_bytes = o->cache_bytes / 64, .spill = o->cache_dir != NULL};
+    infer_status st = kv_cache_create(e->env, e->kv, &co, &e->cache, err);
+    if (st != INFER_OK)
+        return st;
+    kv_pool_set_reclaim(e->kv, reclaim, e->cache);
+    return prefix_disk_open(e, o, err);
+}
+
+void prefix_teardown(infer_engine *e)
+{
+    prefix_disk_close(e);
+    kv_cache_destroy(e->cache);
+}
+
+void prefix_model_gone(infer_model *m)
+{
+    if (!m->engine->cache)
+        return;
+    kv_cache_drop(m->engine->cache, m);
+    prefix_disk_write_now(m->engine); /* afterwards nothing that waits to be written, or is being written, is of this model */
 }
 
 infer_status prefix_options(struct prefix *p, const infer_session_options *o, infer_error *err)
@@ -54,9 +69,19 @@ static struct kv_domain session_domain(const infer_session *s)
     return d;
 }
 
+/* The cache must not hold pages of a checkpoint file: its owner may write to it once everything restored from it is gone. */
+static bool holds_file(const infer_session *s)
+{
+    for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
+        if (s->kv[g].foreign && kv_seq_count(&s->kv[g], s->model->engine->kv).foreign)
+            return true;
+    return false;
+}
+
 static bool may(const infer_session *s, uint32_t flag)
 {
-    return s->model->engine->cache && !(s->prefix.flags & flag) && !session_is_approximate(s);
+    return s->model->engine->cache && !(s->prefix.flags & flag) && !session_is_approximate(s) &&
+           !(flag == INFER_CACHE_NO_INSERT && holds_file(s));
 }
 
 /* ---- Looking up ---- */
@@ -92,6 +117,8 @@ static void find(infer_session *s, uint64_t at_most)
     struct kv_seq tables[NET_KV_GROUPS];
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
         kv_seq_init(&tables[g], s->kv[g].page_bytes, s->kv[g].window);
+    if (e->disk && !q.quiet)
+        prefix_disk_read(s, &d, &keys, at_most);
     infer_status st = kv_cache_find(e->cache, &q, tables, NET_KV_GROUPS, &f, NULL);
     bool used = f.reused > s->computed;
     if (st != INFER_OK)
@@ -124,7 +151,7 @@ static void keep(infer_session *s, uint64_t length)
     struct kv_keys keys = {session_keys, s};
     if (session_ready(s, NULL) != INFER_OK) /* pages of a file: nobody who finds them has to look whether they are undamaged */
         return;
-    kv_cache_add(s->model->engine->cache, &d, &keys, length, s->kv, NET_KV_GROUPS);
+    kv_cache_add(s->model->engine->cache, &d, &keys, length, s->kv, NET_KV_GROUPS, false);
     s->prefix.kept = length;
 }
 
@@ -155,6 +182,8 @@ void prefix_leave(infer_session *s)
 
 void prefix_left(infer_engine *e)
 {
-    if (e->cache)
-        kv_cache_trim(e->cache);
+    if (!e->cache)
+        return;
+    kv_cache_trim(e->cache);
+    prefix_disk_write(e);
 }

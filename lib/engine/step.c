@@ -218,6 +218,9 @@ infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *c
         if (item_goal(&items[i])) { /* a session with nothing to do keeps its logits */
             s->n_logits_rows = 0;
             prefix_find(s, without_logits(&items[i]));
+            st = s->prefix.taken ? session_ready(s, &e) : INFER_OK;
+            if (st != INFER_OK)
+                item_failed(&o, &items[i], st, &e);
         }
     }
     os_mutex_lock(&engine->step_lock);
@@ -229,5 +232,6 @@ infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *c
         prefix_stepped(items[i].session, items[i].done);
         items[i].done += items[i].session->prefix.taken;
     }
+    prefix_disk_write(engine);
     return o.status;
 }

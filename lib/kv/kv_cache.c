@@ -13,6 +13,7 @@ infer_status kv_cache_create(const struct env *env, struct kv_pool *pool, const 
     c->env = env;
     c->pool = pool;
     c->o = *o;
+    c->evicted_end = &c->evicted;
     c->n_buckets = o->max_buckets && o->max_buckets < 64 ? 1 : 64; /* a power of two */
     c->buckets = mem_zarray(&env->alloc, (size_t)c->n_buckets, sizeof *c->buckets);
     if (!c->buckets || !os_mutex_init(&c->lock)) {
@@ -29,6 +30,8 @@ void kv_cache_destroy(struct kv_cache *c)
     if (!c)
         return;
     kv_cache_drop(c, NULL);
+    for (struct kv_evicted *e; (e = kv_cache_evicted(c)) != NULL;)
+        kv_evicted_free(c, e);
     os_mutex_destroy(&c->lock);
     mem_free(&c->env->alloc, c->buckets);
     mem_free(&c->env->alloc, c);
@@ -50,9 +53,19 @@ static void trim_ghosts(struct kv_cache *c)
     }
 }
 
+static void hand_out(struct kv_cache *c, struct kv_node *n)
+{
+    struct kv_evicted *e = node_copy(c, n);
+    if (!e)
+        return;
+    n->spilled = true;
+    *c->evicted_end = e;
+    c->evicted_end = &e->next;
+}
+
 /* Evicts the oldest leaf that gives something back; pinned ones on the way count as used just now. False: after `patience` of them, or
  * when nothing is left. */
-static bool evict_one(struct kv_cache *c, uint64_t *patience, uint64_t *freed)
+static bool evict_one(struct kv_cache *c, uint64_t *patience, bool spill, uint64_t *freed)
 {
     struct kv_node *n = c->live.oldest;
     while (n && node_pinned(c, n)) {
@@ -64,6 +77,8 @@ static bool evict_one(struct kv_cache *c, uint64_t *patience, uint64_t *freed)
     }
     if (!n)
         return false;
+    if (spill && !n->spilled)
+        hand_out(c, n);
     *freed += node_evict(c, n);
     c->stats.evictions++;
     return true;
@@ -72,7 +87,7 @@ static bool evict_one(struct kv_cache *c, uint64_t *patience, uint64_t *freed)
 static void trim(struct kv_cache *c)
 {
     uint64_t patience = SCAN, freed = 0;
-    while (bytes_now(c) > c->o.bytes && evict_one(c, &patience, &freed)) {
+    while (bytes_now(c) > c->o.bytes && evict_one(c, &patience, c->o.spill, &freed)) {
     }
     trim_ghosts(c);
 }
@@ -88,12 +103,17 @@ bool kv_cache_reclaim(struct kv_cache *c)
 {
     os_mutex_lock(&c->lock);
     uint64_t patience = c->live.count, freed = 0, before = c->stats.evictions;
-    while (!freed && evict_one(c, &patience, &freed)) {
+    while (!freed && evict_one(c, &patience, false, &freed)) {
     }
     trim_ghosts(c);
     bool any = c->stats.evictions != before;
     os_mutex_unlock(&c->lock);
-    return any;
+    if (freed)
+        return true;
+    struct kv_evicted *e = kv_cache_evicted(c); /* waits for somebody to write it, with pages that are needed now */
+    if (e)
+        kv_evicted_free(c, e);
+    return any || e;
 }
 
 void kv_cache_drop(struct kv_cache *c, const void *owner)
@@ -105,6 +125,49 @@ void kv_cache_drop(struct kv_cache *c, const void *owner)
             tree_drop(c, t);
     }
     os_mutex_unlock(&c->lock);
+}
+
+struct kv_evicted *kv_cache_evicted(struct kv_cache *c)
+{
+    os_mutex_lock(&c->lock);
+    struct kv_evicted *e = c->evicted;
+    if (e) {
+        c->evicted = e->next;
+        if (!c->evicted)
+            c->evicted_end = &c->evicted;
+        e->next = NULL;
+    }
+    os_mutex_unlock(&c->lock);
+    return e;
+}
+
+bool kv_cache_has_evicted(struct kv_cache *c)
+{
+    os_mutex_lock(&c->lock);
+    bool any = c->evicted != NULL;
+    os_mutex_unlock(&c->lock);
+    return any;
+}
+
+struct kv_evicted *kv_cache_unspilled(struct kv_cache *c)
+{
+    os_mutex_lock(&c->lock);
+    struct kv_node *n = c->live.newest; /* parents before children */
+    while (n && n->spilled)
+        n = n->older;
+    struct kv_evicted *e = n ? node_copy(c, n) : NULL;
+    if (e)
+        n->spilled = true;
+    os_mutex_unlock(&c->lock);
+    return e;
+}
+
+void kv_evicted_free(struct kv_cache *c, struct kv_evicted *e)
+{
+    kv_pages_unref(c->pool, e->pages, e->per * e->n_groups);
+    mem_free(&c->env->alloc, e->keys);
+    mem_free(&c->env->alloc, e->pages);
+    mem_free(&c->env->alloc, e);
 }
 
 /* ---- Adding ---- */
@@ -125,7 +188,7 @@ static bool fill_path(struct kv_cache *c, struct kv_node *n, const struct kv_seq
 }
 
 static void add(struct kv_cache *c, struct kv_tree *t, const struct kv_keys *keys, uint64_t length,
-                const struct kv_seq *tables)
+                const struct kv_seq *tables, bool spilled)
 {
     struct kv_match m = tree_match(c, t, keys, length);
     struct kv_node *n = m.node;
@@ -144,12 +207,13 @@ static void add(struct kv_cache *c, struct kv_tree *t, const struct kv_keys *key
         struct kv_node *more = node_new(c, n, keys, length, tables);
         n = more ? more : n;
         c->stats.insertions += more != NULL;
+        n->spilled = more ? spilled : n->spilled;
     }
     node_touch(c, n);
 }
 
 void kv_cache_add(struct kv_cache *c, const struct kv_domain *d, const struct kv_keys *keys, uint64_t length,
-                  const struct kv_seq *tables, uint32_t n_groups)
+                  const struct kv_seq *tables, uint32_t n_groups, bool spilled)
 {
     if (!length || n_groups > KV_CACHE_GROUPS)
         return;
@@ -158,7 +222,7 @@ void kv_cache_add(struct kv_cache *c, const struct kv_domain *d, const struct kv
     if (!t)
         t = tree_new(c, d, tables, n_groups);
     if (t) {
-        add(c, t, keys, length, tables);
+        add(c, t, keys, length, tables, spilled);
         tree_drop_empty(c, t);
         trim(c);
     }
@@ -166,6 +230,15 @@ void kv_cache_add(struct kv_cache *c, const struct kv_domain *d, const struct kv
 }
 
 /* ---- Looking up ---- */
+
+uint64_t kv_cache_matched(struct kv_cache *c, const struct kv_domain *d, const struct kv_keys *keys, uint64_t length)
+{
+    os_mutex_lock(&c->lock);
+    struct kv_tree *t = tree_find(c, d);
+    uint64_t at = t ? tree_match(c, t, keys, length).live_at : 0;
+    os_mutex_unlock(&c->lock);
+    return at;
+}
 
 /* A stored prefix that goes on where the keys do not, as short as a short search finds one; 0: none. *first: its key there. */
 static uint64_t other_way(const struct kv_match *m, const struct kv_key *mine, bool *adapters_only)

@@ -27,6 +27,7 @@ struct kv_domain {
 struct kv_cache_options {
     uint64_t bytes;       /* of pages and keys that are kept */
     uint64_t ghost_bytes; /* of keys of what was evicted */
+    bool spill;           /* hand out what is evicted (kv_cache_evicted) */
     uint64_t max_buckets; /* for tests: few make keys collide; 0: as many as it takes */
 };
 
@@ -63,14 +64,36 @@ void kv_cache_destroy(struct kv_cache *c); /* may be NULL */
 /* tables: [n_groups], fresh from kv_seq_init; filled when found->reused > query->have. NO_MEMORY: they are empty. */
 infer_status kv_cache_find(struct kv_cache *c, const struct kv_cache_query *q, struct kv_seq *tables, uint32_t n_groups,
                            struct kv_cache_found *found, infer_error *err);
-/* Keeps the first `length` elements of a sequence whose page tables these are. Quietly keeps less when there is no memory. */
+/* Keeps the first `length` elements of a sequence whose page tables these are. Quietly keeps less when there is no memory. spilled: they come
+ * from where evicted ones are kept, and need not be handed out again; tables may then lack pages of elements that are kept already. */
 void kv_cache_add(struct kv_cache *c, const struct kv_domain *d, const struct kv_keys *keys, uint64_t length,
-                  const struct kv_seq *tables, uint32_t n_groups);
+                  const struct kv_seq *tables, uint32_t n_groups, bool spilled);
+/* How many of the keys are kept. */
+uint64_t kv_cache_matched(struct kv_cache *c, const struct kv_domain *d, const struct kv_keys *keys, uint64_t length);
 /* Evicts until at least one page has gone back to the pool; false when there is nothing to evict. */
 bool kv_cache_reclaim(struct kv_cache *c);
 void kv_cache_trim(struct kv_cache *c); /* to the budget: after sequences let go of pages */
 void kv_cache_drop(struct kv_cache *c, const void *owner); /* all domains of a model; NULL: everything */
 void kv_cache_get_stats(struct kv_cache *c, struct kv_cache_stats *out);
+/* A piece of a prefix on its way out, with a reference on each page. */
+struct kv_evicted {
+    struct kv_evicted *next;
+    struct kv_domain domain;
+    uint32_t n_groups;
+    uint64_t page_bytes[KV_CACHE_GROUPS];
+    uint64_t a, b;          /* its elements */
+    struct kv_key *keys;    /* [b], from the first element on */
+    struct kv_page **pages; /* [n_groups][per] those that overlap [a, b); entries may be NULL */
+    uint64_t per;
+};
+/* The next piece that was evicted for want of bytes, NULL: none. Its pages are still held: soon give it back with kv_evicted_free. What is
+ * evicted because the pool needs pages is not handed out. */
+struct kv_evicted *kv_cache_evicted(struct kv_cache *c);
+bool kv_cache_has_evicted(struct kv_cache *c);
+/* The next piece that is kept and was never handed out, as if it had been evicted. */
+struct kv_evicted *kv_cache_unspilled(struct kv_cache *c);
+void kv_evicted_free(struct kv_cache *c, struct kv_evicted *e);
+
 /* For tests: whether everything that must hold about the tree holds. */
 bool kv_cache_check(struct kv_cache *c);
 

@@ -272,7 +272,7 @@ struct kv_node *node_split(struct kv_cache *c, struct kv_node *n, uint64_t p)
     use_unlink(list, n);
     mem_free(al, n->keys);
     mem_free(al, n->pages);
-    *u = (struct kv_node){.tree = n->tree, .a = n->a, .b = p, .keys = ku, .pages = pu};
+    *u = (struct kv_node){.tree = n->tree, .a = n->a, .b = p, .keys = ku, .pages = pu, .spilled = n->spilled};
     n->a = p;
     n->keys = kl;
     n->pages = pl;
@@ -304,6 +304,33 @@ uint64_t node_evict(struct kv_cache *c, struct kv_node *n)
     uint64_t freed = drop_pages(c, n);
     use_link(&c->ghosts, n, c->ghosts.newest);
     return freed;
+}
+
+struct kv_evicted *node_copy(struct kv_cache *c, const struct kv_node *n)
+{
+    const struct alloc *al = &c->env->alloc;
+    struct kv_evicted *e = mem_zalloc(al, sizeof *e);
+    if (!e)
+        return NULL;
+    e->keys = mem_array(al, (size_t)n->b, sizeof *e->keys);
+    e->pages = pages_array(c, n->tree, n->a, n->b);
+    if (!e->keys || !e->pages) {
+        mem_free(al, e->keys);
+        mem_free(al, e->pages);
+        mem_free(al, e);
+        return NULL;
+    }
+    e->domain = n->tree->domain;
+    e->n_groups = n->tree->n_groups;
+    memcpy(e->page_bytes, n->tree->page_bytes, sizeof e->page_bytes);
+    e->a = n->a;
+    e->b = n->b;
+    e->per = page_count(n->a, n->b);
+    memcpy(e->pages, n->pages, (size_t)(e->per * e->n_groups) * sizeof(struct kv_page *));
+    kv_pages_ref(c->pool, e->pages, e->per * e->n_groups);
+    for (; n->parent; n = n->parent)
+        memcpy(e->keys + n->a, n->keys, (size_t)(n->b - n->a) * sizeof *e->keys);
+    return e;
 }
 
 /* ---- Trees ---- */

@@ -27,6 +27,7 @@ struct kv_node {
     struct kv_key *keys;    /* [b - a] */
     struct kv_page **pages; /* [group][node_pages]; NULL: a ghost (and the root) */
     uint32_t n_live;        /* children that are no ghosts */
+    bool spilled;           /* was handed out, or need not be */
 };
 
 struct kv_use_list {
@@ -56,6 +57,7 @@ struct kv_cache {
     struct kv_tree *trees[KV_TREE_BUCKETS];
     struct kv_tree *newest_tree, *oldest_tree;
     struct kv_use_list live, ghosts;
+    struct kv_evicted *evicted, **evicted_end;
     uint64_t page_bytes; /* of different pages */
     struct kv_cache_stats stats;
 };
@@ -91,6 +93,8 @@ void node_touch(struct kv_cache *c, struct kv_node *n); /* with all above it */
 /* A leaf among the live ones becomes a ghost; returns the bytes of pages that nobody holds now. */
 uint64_t node_evict(struct kv_cache *c, struct kv_node *n);
 void node_remove(struct kv_cache *c, struct kv_node *n); /* no children */
+/* n as it would be handed out; NULL: no memory. */
+struct kv_evicted *node_copy(struct kv_cache *c, const struct kv_node *n);
 /* Whether evicting n would give nothing back because sequences hold all its pages. */
 bool node_pinned(const struct kv_cache *c, const struct kv_node *n);
 

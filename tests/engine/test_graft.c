@@ -537,7 +537,7 @@ static void test_no_memory(void **state)
     (void)state;
     infer_engine *e;
     infer_model *m = open_model("llama", &e);
-    ok(prefix_setup(e, 1 << 24, &error));
+    ok(prefix_setup(e, &(infer_engine_options){.cache_bytes = 1 << 24}, &error));
     infer_session *doc = new_session(m, INFER_KV_F16), *s = new_session(m, INFER_KV_F16), *fork;
     (void)feed(doc, 0, 300);
     infer_checkpoint *c = checkpoint_of(doc);

@@ -301,26 +301,6 @@ static uint32_t growth(struct world *w, const struct slot *t, uint32_t most)
 
 /* ---- Operations ---- */
 
-static void op_new(struct world *w)
-{
-    struct slot *t = room(w, NULL);
-    memset(&t->is, 0, sizeof t->is);
-    t->is.kv = (uint32_t)rnd(w, KV_TYPES);
-    t->is.n_ctx = MAX_LEN - (uint32_t)rnd(w, 3);
-    INFER_INIT(&t->is.sampling);
-    t->s = session_of_model(w->model, kv_types[t->is.kv], t->is.n_ctx);
-}
-
-static void op_append(struct world *w)
-{
-    struct slot *t = any_session(w);
-    for (uint32_t i = 0, n = t ? growth(w, t, rnd(w, 4) ? 20 : 150) : 0; i < n; i++) {
-        int32_t id = rnd(w, 20) ? (int32_t)rnd(w, w->n_vocab) : ROW_ID - (int32_t)rnd(w, 1000);
-        good(w, append_element(t->s, w->n_embd, id));
-        t->is.ids[t->is.len++] = id;
-    }
-}
-
 /* A step may find no memory for pages: then somebody has to go, and nothing else has changed. */
 static void after_step(struct world *w, infer_status st, struct slot *t)
 {
@@ -333,6 +313,51 @@ static void after_step(struct world *w, infer_status st, struct slot *t)
         return;
     }
     good(w, st);
+}
+
+static void op_new(struct world *w)
+{
+    struct slot *t = room(w, NULL);
+    memset(&t->is, 0, sizeof t->is);
+    t->is.kv = (uint32_t)rnd(w, KV_TYPES);
+    t->is.n_ctx = MAX_LEN - (uint32_t)rnd(w, 3);
+    INFER_INIT(&t->is.sampling);
+    t->s = session_of_model(w->model, kv_types[t->is.kv], t->is.n_ctx);
+}
+
+/* A stranger with the elements of another session, or the first of them, and perhaps a few others behind: for the prefix cache. */
+static void op_retell(struct world *w)
+{
+    struct slot *t = any_session(w), *n = t ? room(w, t) : NULL;
+    if (!t || t->is.len < 2)
+        return;
+    memset(&n->is, 0, sizeof n->is);
+    n->is.kv = rnd(w, 8) ? t->is.kv : (uint32_t)rnd(w, KV_TYPES);
+    n->is.n_ctx = MAX_LEN;
+    INFER_INIT(&n->is.sampling);
+    n->s = session_of_model(w->model, kv_types[n->is.kv], MAX_LEN);
+    uint32_t len = rnd(w, 2) ? t->is.len : 1 + (uint32_t)rnd(w, t->is.len), more = growth(w, t, 10);
+    for (uint32_t i = 0; i < len + more; i++) {
+        n->is.ids[i] = i < len ? t->is.ids[i] : (int32_t)rnd(w, w->n_vocab);
+        good(w, append_element(n->s, w->n_embd, n->is.ids[i]));
+    }
+    n->is.len = len + more;
+    infer_step_item it;
+    INFER_INIT(&it);
+    it.session = n->s;
+    after_step(w, infer_step(&it, 1, NULL, &error), n);
+    if (n->s)
+        check_logits(w, n);
+}
+
+static void op_append(struct world *w)
+{
+    struct slot *t = any_session(w);
+    for (uint32_t i = 0, n = t ? growth(w, t, rnd(w, 4) ? 20 : 150) : 0; i < n; i++) {
+        int32_t id = rnd(w, 20) ? (int32_t)rnd(w, w->n_vocab) : ROW_ID - (int32_t)rnd(w, 1000);
+        good(w, append_element(t->s, w->n_embd, id));
+        t->is.ids[t->is.len++] = id;
+    }
 }
 
 static void op_step(struct world *w)
@@ -626,6 +651,7 @@ static const struct {
 } ops[] = {
     {"new session", 4, op_new},
     {"append", 24, op_append},
+    {"the elements of another", 6, op_retell},
     {"step", 16, op_step},
     {"batch", 3, op_batch},
     {"fork", 10, op_fork},
@@ -743,8 +769,8 @@ static void test_windowed(void **state)
 static void test_cached(void **state)
 {
     (void)state;
-    run_as(&(struct setting){.fixture = "llama", .threads = 1, .longest = 300, .cache_bytes = (uint64_t)1 << 20}, 4, operations / 8);
-    run_as(&(struct setting){.fixture = "gemma3", .threads = 1, .longest = 400, .cache_bytes = (uint64_t)1 << 20}, 5, operations / 8);
+    run_as(&(struct setting){.fixture = "llama", .threads = 1, .longest = 300, .cache_bytes = (uint64_t)1 << 18}, 4, operations / 8);
+    run_as(&(struct setting){.fixture = "gemma3", .threads = 1, .longest = 400, .cache_bytes = (uint64_t)1 << 18}, 5, operations / 8);
 }
 
 /* Little KV memory: steps are refused now and then, and the cache gives way. */

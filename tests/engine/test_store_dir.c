@@ -107,7 +107,9 @@ static void test_names(void **state)
     infer_checkpoint *c = checkpoint_of(&m, 3);
     assert_int_equal(put(store, longest, c, 0), INFER_ERROR_ARGUMENT); /* escaped it is too long */
     memset(longest, 'x', 255);
-    longest[246] = 0;
+    longest[248] = 0;
+    assert_int_equal(put(store, longest, c, 0), INFER_ERROR_ARGUMENT);
+    longest[247] = 0;
     ok(put(store, longest, c, 0));
     assert_int_equal(length_in(store, &m, longest), 3);
     infer_checkpoint_release(c);

@@ -24,7 +24,7 @@ static void setup(struct fixture *f, uint64_t bytes, uint64_t ghost_bytes, uint6
     memset(f, 0, sizeof *f);
     f->env = test_env_of(&f->t);
     struct cpu_device_options o = {INFER_CPU_SCALAR, INFER_NUMERICS_EXACT, 1, NULL};
-    struct kv_cache_options co = {bytes, ghost_bytes, max_buckets};
+    struct kv_cache_options co = {bytes, ghost_bytes, false, max_buckets};
     assert_int_equal(cpu_device_create(&f->env.alloc, &o, &f->dev, NULL), INFER_OK);
     assert_int_equal(kv_pool_create(&f->env, f->dev, 0, &f->pool, NULL), INFER_OK);
     assert_int_equal(kv_cache_create(&f->env, f->pool, &co, &f->cache, NULL), INFER_OK);
@@ -133,7 +133,7 @@ static infer_status sim_compute(struct fixture *f, struct sim *s, uint64_t to)
 static void sim_add(struct fixture *f, const struct sim *s, const struct kv_domain *d, uint64_t length)
 {
     struct kv_keys keys = {get_keys, s};
-    kv_cache_add(f->cache, d, &keys, length, s->seq, GROUPS);
+    kv_cache_add(f->cache, d, &keys, length, s->seq, GROUPS, false);
 }
 
 /* Looks up for a sequence that has computed nothing, takes what there is, and checks it. */

@@ -47,6 +47,7 @@ struct run {
     uint32_t threads;
     infer_model *model;
     uint32_t n_vocab;
+    const char *cache_dir; /* NULL: no prefix cache */
 };
 
 static void run_open(struct run *r)
@@ -59,6 +60,9 @@ static void run_open(struct run *r)
     eo.cpu = r->cpu;
     eo.threads = r->threads;
     eo.numerics = r->numerics;
+    eo.cache_bytes = r->cache_dir ? 1u << 30 : 0;
+    eo.cache_dir = r->cache_dir;
+    eo.cache_dir_len = INFER_ZSTR;
     ok(infer_engine_create(&eo, &e, &error));
     ok(infer_model_open_path(e, r->path, &r->model, &error));
     infer_engine_release(e);
@@ -67,8 +71,8 @@ static void run_open(struct run *r)
     r->n_vocab = info.vocab_size;
 }
 
-/* The first LEN tokens of tests/data/english.txt. */
-static void read_ids(const struct run *r, int32_t ids[LEN])
+/* The first n tokens of tests/data/english.txt. */
+static void read_ids(const struct run *r, int32_t *ids, uint64_t count)
 {
     static int32_t all[65536];
     size_t len;
@@ -76,8 +80,8 @@ static void read_ids(const struct run *r, int32_t ids[LEN])
     char *text = test_read_file(INFER_SOURCE_DIR "/tests/data/english.txt", &len);
     assert_non_null(text);
     ok(infer_tokenize(infer_model_tokenizer(r->model), text, len < 20000 ? len : 20000, INFER_ADD_SPECIAL, all, 65536, &n, &error));
-    assert_true(n >= LEN);
-    memcpy(ids, all, LEN * sizeof *ids);
+    assert_true(n >= count);
+    memcpy(ids, all, count * sizeof *ids);
     free(text);
 }
 
@@ -203,7 +207,7 @@ static void test_model(void **state)
     }
     struct run r = {.path = path, .threads = 2};
     run_open(&r);
-    read_ids(&r, ids);
+    read_ids(&r, ids, LEN);
     struct seq want = whole(&r, ids, LEN), shorter = whole(&r, ids, LEN_SHORT);
     chunks_and_company(&r, ids, &want);
     infer_model_release(r.model);
@@ -236,9 +240,89 @@ static void test_model(void **state)
     seq_free(&shorter);
 }
 
+enum { LONG = 700, MORE = 3 }; /* LONG: more than Gemma's window and slack */
+
+/* Logits of the last element of ids [LONG], and of MORE that follow one by one: [MORE + 1][n_vocab]. Returns how many elements were reused. */
+static uint64_t answer(const struct run *r, const int32_t *ids, uint32_t cache_flags, float *rows)
+{
+    infer_session *s;
+    infer_session_options o;
+    infer_cache_report report;
+    infer_step_item it;
+    INFER_INIT(&o);
+    INFER_INIT(&it);
+    INFER_INIT(&report);
+    o.cache_flags = cache_flags;
+    ok(infer_session_create(r->model, &o, &s, &error));
+    it.session = s;
+    for (uint32_t i = 0; i <= MORE; i++) {
+        const float *row;
+        ok(infer_session_append(s, ids + i, i ? 1 : LONG, &error));
+        ok(infer_step(&it, 1, NULL, &error));
+        ok(infer_session_logits(s, 0, &row, NULL, &error));
+        memcpy(rows + (size_t)i * r->n_vocab, row, r->n_vocab * sizeof *row);
+    }
+    ok(infer_session_cache_report(s, &report, &error));
+    infer_session_release(s);
+    return report.reused;
+}
+
+/* Somebody leaves the first `split` elements behind, and others after them. */
+static void leave(const struct run *r, const int32_t *ids, uint64_t split)
+{
+    infer_session *s;
+    infer_step_item it;
+    INFER_INIT(&it);
+    ok(infer_session_create(r->model, NULL, &s, &error));
+    ok(infer_session_append(s, ids, split, &error));
+    ok(infer_session_append(s, ids + 300, 63, &error));
+    it.session = s;
+    ok(infer_step(&it, 1, NULL, &error));
+    infer_session_release(s);
+}
+
+/* The prefix cache, in memory and on disk: as cold. */
+static void test_cache(void **state)
+{
+    static const uint64_t splits[] = {1, 64, 100, 512, 575, 640, LONG - 1};
+    char path[1024], dir[256];
+    int32_t ids[LONG];
+    if (!find_model(*state, path)) {
+        print_message("# %s is not there\n", (const char *)*state);
+        skip();
+    }
+    (void)snprintf(dir, sizeof dir, "%s/exact-cache-%ld", INFER_BUILD_DIR, (long)time(NULL));
+    struct run r = {.path = path, .threads = 2, .cache_dir = dir};
+    run_open(&r);
+    read_ids(&r, ids, LONG);
+    size_t bytes = (MORE + 1) * (size_t)r.n_vocab * sizeof(float);
+    float *want = malloc(bytes), *got = malloc(bytes);
+    assert_true(want && got);
+    answer(&r, ids, INFER_CACHE_NO_LOOKUP | INFER_CACHE_NO_INSERT, want);
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
+        ok(infer_engine_cache_clear(infer_model_engine(r.model), &error));
+        leave(&r, ids, splits[i]);
+        assert_int_equal(answer(&r, ids, 0, got), splits[i]);
+        assert_memory_equal(want, got, bytes);
+    }
+    ok(infer_engine_cache_flush(infer_model_engine(r.model), &error));
+    infer_model_release(r.model);
+    run_open(&r); /* as after a restart */
+    assert_int_equal(answer(&r, ids, 0, got), LONG - 1);
+    assert_memory_equal(want, got, bytes);
+    infer_model_release(r.model);
+    free(want);
+    free(got);
+    char command[300];
+    (void)snprintf(command, sizeof command, "rm -r '%s'", dir);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(test_cache, (void *)"SmolLM2-135M-Instruct.Q4_1.gguf"),
+        cmocka_unit_test_prestate(test_cache, (void *)"gemma-3-270m-q4_k_m.gguf"),
         cmocka_unit_test_prestate(test_model, (void *)"SmolLM2-135M-Instruct.Q4_1.gguf"),
         cmocka_unit_test_prestate(test_model, (void *)"gemma-3-270m-q4_k_m.gguf"),
     };

@@ -93,7 +93,9 @@ def test_usage_errors():
                        (["--kv", "f8"], b"int8, int8-64, mixed-f16 or mixed-f32"), (["--numerics", "fuzzy"], b"exact, precise or fast"),
                        (["--raw=1"], b"takes no value"), (["--template-arg", "x"], b"KEY=JSON"), (["--template-arg", "=1"], b"KEY=JSON"),
                        (["--chat", "hello"], b"leave the prompt out"), (["--chat", "--info"], b"exclude"), (["--info", "x"], b"no prompt"),
-                       (["--raw", "--system", "x", "y"], b"--raw leaves")]:
+                       (["--raw", "--system", "x", "y"], b"--raw leaves"), (["--kv-type", "f8"], b"mixed-f32"),
+                       (["--prompt-cache-ro", "x"], b"--prompt-cache FILE"), (["--prompt-cache", "f", "--info"], b"no effect"),
+                       (["--prompt-cache", "f", "--tokenize", "x"], b"no effect")]:
         result = cli(*args, model=False)
         expect(result, 1, said)
         assert result.stdout == b""
@@ -354,6 +356,357 @@ def test_chat_reuses_state():
 def test_chat_json():
     lines = answer("--chat", "--json", "-m", chat_model(), "-n", "3", stdin=b"one\ntwo\n", model=False).decode().splitlines()
     assert [json.loads(line)["event"] for line in lines].count("done") == 2
+
+
+# ---- State: taking back, branches, files ----
+
+def talk(script, *args, model=None, code=0, said=b""):
+    """A conversation of greedy answers: (answers, standard error)."""
+    model = model or chat_model()
+    result = cli("--chat", "-m", model, "--temp", "0", "-n", "12", *args, stdin=script, model=False)
+    out = expect(result, code, said)
+    return out.split(b"\n")[:-1], result.stderr
+
+
+def prompts(stderr):
+    """(tokens, computed) of each prompt, of --stats."""
+    return [tuple(map(int, match)) for match in re.findall(rb"prompt +(\d+) tokens, (\d+) computed", stderr)]
+
+
+def both_kinds():
+    """A model with a template and one without; the latter's answers go over several lines."""
+    return [chat_model(), MODEL]
+
+
+def answers_of(out):
+    return b"\n".join(out)
+
+
+def test_chat_undo():
+    for model in both_kinds():
+        direct, _ = talk(b"Once upon a time\nthere was a bear\n", model=model)
+        out, err = talk(b"Once upon a time\nin a far country\n/undo\nthere was a bear\n", model=model, said=b"took back 1 exchange;")
+        plain, _ = talk(b"Once upon a time\nin a far country\n", model=model)
+        assert answers_of(out) == answers_of(plain) + answers_of(direct)[len(answers_of(talk(b"Once upon a time\n", model=model)[0])):], (out, err)
+        twice, _ = talk(b"One\ntwo\n/undo 2\nOnce upon a time\nthere was a bear\n", model=model, said=b"took back 2 exchanges; 0 tokens")
+        assert answers_of(twice).endswith(answers_of(direct))
+
+
+def test_chat_undo_computes_little():
+    _, err = talk(b"Once upon a time there was a little red hen\nand a queen\n/undo\nand a king\n", "--stats")
+    turns = prompts(err)
+    assert len(turns) == 3 and turns[2][1] < turns[2][0] - 10, turns
+
+
+def test_chat_undo_refuses():
+    for command, said in [(b"/undo", b"/undo: there are 0 exchanges"), (b"/undo 0", b'"0" is not a number'), (b"/undo x", b'"x" is not'),
+                          (b"/undo 1x", b"is not a number"), (b"/undo -1", b"is not a number"), (b"/undo 99999999999999999999999", b"there are 0"),
+                          (b"/branches 1", b"takes nothing")]:
+        talk(command + b"\n", said=said)
+    direct, _ = talk(b"Once upon a time\nand then\n")
+    out, _ = talk(b"Once upon a time\n/undo 2\nand then\n", said=b"there is 1 exchange to take back")
+    assert out == direct
+
+
+def test_chat_branches():
+    for model in both_kinds():
+        left, _ = talk(b"Once upon a time\nthere was a bear\nand so\n", model=model)
+        right, _ = talk(b"Once upon a time\nin the deep sea\nand so\n", model=model)
+        first, _ = talk(b"Once upon a time\n", model=model)
+        head = len(answers_of(first))
+        out, err = talk(b"Once upon a time\n/fork sea\nin the deep sea\n/switch main\nthere was a bear\n/switch sea \nand so\n"
+                        b"/switch main\n/branches\nand so\n", "--stats", model=model, said=b"now in branch sea; main stays")
+        middle_right, _ = talk(b"Once upon a time\nin the deep sea\n", model=model)
+        middle_left, _ = talk(b"Once upon a time\nthere was a bear\n", model=model)
+        want = (answers_of(middle_right) + answers_of(middle_left)[head:] + answers_of(right)[len(answers_of(middle_right)):]
+                + answers_of(left)[len(answers_of(middle_left)):])
+        assert answers_of(out) == want, (out, want)
+        assert re.search(rb"\* main +2 exchanges, \d+ tokens\n +sea +3 exchanges, \d+ tokens", err), err
+        assert all(computed < tokens for tokens, computed in prompts(err)[1:]), err
+
+
+def test_chat_branches_refuse():
+    direct, _ = talk(b"Once upon a time\nand then\n")
+    for command, said in [(b"/switch nope", b'no branch "nope"'), (b"/switch", b'no branch ""'), (b"/switch main", b"already in branch main"),
+                          (b"/fork main", b"a branch main already"), (b"/fork a b", b"one word"), (b"/fork " + b"x" * 64, b"one word")]:
+        out, _ = talk(b"Once upon a time\n" + command + b"\nand then\n", said=said)
+        assert out == direct, command
+    _, err = talk(b"/fork\n/fork\n/branches\n")
+    assert b"fork1" in err and b"* fork2" in err, err
+
+
+def test_chat_stats():
+    _, err = talk(b"/stats\nOnce upon a time\n/stats\n/fork\n/stats\n")
+    assert b"no answer yet" in err and b"context  0 of" in err, err
+    lines = re.findall(rb"context +(\d+) of (\d+) tokens, ([\d.]+) MiB of state: ([\d.]+) shared, ([\d.]+) mapped", err)
+    assert len(lines) == 3 and int(lines[1][0]) > 12 and float(lines[1][3]) == 0, lines
+    assert err.count(b"tokens/s") >= 4
+
+
+def test_chat_with_cache():
+    """A conversation that starts anew finds what it computed before."""
+    long = b"Once upon a time there was a little red hen who lived by the sea with a dog and a cat and a duck and a queen, " * 3
+    direct, _ = talk(long + b"\nand then\n")
+    script = long + b"\n/reset\nsomething else\n/reset\n" + long + b"\n/stats\nand then\n"
+    out, err = talk(script, "--cache", "16", "--stats")
+    assert out[-len(direct):] == direct, (out, direct)
+    reports = re.findall(rb"cache +(\d+) of (\d+) tokens reused: ([^;]+); [\d.]+ MiB kept", err)
+    assert len(reports) == 5 and reports[0][2] == b"nothing is stored" and int(reports[3][0]) > 64, err
+    assert b"cache " not in talk(b"One\n", "--stats")[1]
+
+
+def test_chat_command_errors_as_json():
+    lines = [json.loads(line) for line in answer("--chat", "--json", "-m", chat_model(), "-n", "3", stdin=b"one\n/undo 5\ntwo\n",
+                                                 model=False).splitlines()]
+    assert [line["event"] for line in lines if line["event"] != "token"] == ["done", "error", "done"], lines
+
+
+def test_chat_help_is_in_the_manual():
+    _, err = talk(b"/help\n")
+    commands = re.findall(rb"^(/\w+)", err, re.MULTILINE)
+    assert len(commands) >= 11
+    with open(os.path.join(ROOT, "docs", "infer-cli.1"), "rb") as page:
+        manual = page.read()
+    absent = [name for name in commands if not re.search(rb"^\.It Li " + name + rb"\b", manual, re.MULTILINE)]
+    assert not absent, f"not in docs/infer-cli.1: {absent}"
+
+
+def needs_files():
+    """Checkpoint files want xxHash in the build."""
+    state = fresh("probe")
+    result = cli("--chat", "-m", MODEL, "-n", "1", stdin=b"One\n/save " + state.encode() + b"\n", model=False)
+    if not os.path.exists(state) and re.search(b"not supported|xxHash", result.stderr):
+        raise tap.Skip("this build has no checkpoint files")
+
+
+def fresh(name):
+    folder = tempfile.mkdtemp(dir=SCRATCH)
+    return os.path.join(folder, name)
+
+
+def damage(path, at=None):
+    with open(path, "r+b") as f:
+        f.seek(0, os.SEEK_END)
+        f.seek(f.tell() // 2 if at is None else at)
+        byte = f.read(1)
+        f.seek(-1, os.SEEK_CUR)
+        f.write(bytes([byte[0] ^ 0x41]))
+
+
+def contents(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def renamed(model):
+    """Another model with the same weights, as far as anyone can tell quickly."""
+    path = fresh("other.gguf")
+    with open(path, "wb") as out:
+        out.write(gguf_edit.edit(contents(model), {b"general.name": b"another"}))
+    return path
+
+
+def test_chat_save_and_load():
+    needs_files()
+    for model in both_kinds():
+        state = fresh("a state")  # with a space
+        direct, _ = talk(b"Once upon a time there was a little red hen\nand a queen\n/undo 1\nand a king\n", model=model)
+        saved, _ = talk(b"Once upon a time there was a little red hen\n/save " + state.encode() + b" \n", model=model, said=b"saved ")
+        out, err = talk(b"Something else\n/load " + state.encode() + b"\nand a queen\n/undo\nand a king\n", "--stats", model=model,
+                        said=b"loaded 1 exchange, ")
+        other, _ = talk(b"Something else\n", model=model)
+        assert answers_of(out) == answers_of(other) + answers_of(direct)[len(answers_of(saved)):], (out, direct, saved)
+        turns = prompts(err)
+        assert turns[1][1] < turns[1][0] - 10, turns
+        assert sorted(os.listdir(os.path.dirname(state))) == ["a state", "a state.chat"]
+
+
+def test_chat_load_refuses():
+    """The conversation goes on as if nothing had been asked."""
+    needs_files()
+    state = fresh("state")
+    talk(b"One\n/save " + state.encode() + b"\n")
+    direct, _ = talk(b"Once upon a time\nand then\n")
+
+    def refused(path, said, model=None):
+        expected = talk(b"Once upon a time\nand then\n", model=model)[0] if model else direct
+        out, _ = talk(b"Once upon a time\n/load " + path.encode() + b"\nand then\n", model=model, said=said)
+        assert out == expected
+
+    refused(state + "x", b"/load: ")
+    refused("", b"/load needs")
+    refused(SCRATCH, b"/load: ")
+    refused(state, b"saved with a chat template", model=MODEL)
+    for name, spoil, said in [("words", lambda p: damage(p + ".chat", 3), b"not a conversation"),
+                              ("cut", lambda p: os.truncate(p + ".chat", os.path.getsize(p + ".chat") - 2), b"damaged"),
+                              ("header", lambda p: damage(p, 17), b"/load"),
+                              ("short", lambda p: os.truncate(p, os.path.getsize(p) - 1), b"/load"),
+                              ("gone", os.unlink, b"/load"),
+                              ("other", lambda p: shutil.copy(MODEL, p), b"/load")]:
+        copy = fresh(name)
+        shutil.copy(state, copy)
+        shutil.copy(state + ".chat", copy + ".chat")
+        spoil(copy)
+        refused(copy, said)
+    refused(state, b"/load", model=renamed(chat_model()))
+
+
+def test_chat_save_refuses():
+    direct, _ = talk(b"Once upon a time\nand then\n")
+    for where, said in [(b"", b"/save needs"), (b"/nonexistent/x", b"/save"), (SCRATCH.encode(), b"/save")]:
+        out, _ = talk(b"Once upon a time\n/save " + where + b"\nand then\n", said=said)
+        assert out == direct, where
+
+
+PROMPT = "Once upon a time there was a little red hen who lived in a house by the sea, and"
+
+
+def cached(path, prompt, *args, said=b"", code=0, model=MODEL):
+    """(answer, tokens, computed, standard error) of a run with --prompt-cache."""
+    result = cli("-m", model, "--temp", "0", "-n", "12", "--stats", "--prompt-cache", path, *args, prompt, model=False)
+    out = expect(result, code, said)
+    return (out, *prompts(result.stderr)[0], result.stderr)
+
+
+def cold(prompt, *args):
+    return answer("--temp", "0", "-n", "12", *args, prompt)
+
+
+def test_prompt_cache():
+    needs_files()
+    path = fresh("cache")
+    first = cached(path, PROMPT)
+    assert first[0] == cold(PROMPT) and first[1] == first[2], first
+    assert os.listdir(os.path.dirname(path)) == ["cache"]
+    before = contents(path)
+    again = cached(path, PROMPT)
+    assert again[0] == first[0] and again[2] == 1 and b"prompt-cache" not in again[3], again
+    assert contents(path) == before and not os.path.exists(path + ".delta")
+    longer = cached(path, PROMPT + first[0].decode().rstrip("\n"))
+    assert longer[0] == cold(PROMPT + first[0].decode().rstrip("\n")) and longer[2] < 5, longer
+    seeded = ["--temp", "0.9", "--seed", "5"]  # the command line's sampling, not the file's
+    assert cached(path, PROMPT, *seeded)[0] == cold(PROMPT, *seeded)
+
+
+def test_prompt_cache_keeps_the_old_state():
+    needs_files()
+    path = fresh("cache")
+    cached(path, PROMPT)
+    before = contents(path)
+    other = PROMPT + " the queen said to the king"
+    first = cached(path, other)
+    assert first[0] == cold(other) and first[2] < 12, first
+    assert contents(path) == before and os.path.exists(path + ".delta")
+    second = cached(path, other)  # now from the delta
+    assert second[0] == first[0] and second[2] == 1, second
+    third = cached(path, "Call me Ishmael")  # nothing in common: in the delta all the same
+    assert third[0] == cold("Call me Ishmael") and contents(path) == before
+    assert cached(path, PROMPT)[2] == 1
+    assert cached(path, "Call me Ishmael")[2] == 1
+    assert sorted(os.listdir(os.path.dirname(path))) == ["cache", "cache.delta"]
+
+
+def test_prompt_cache_grows():
+    """What holds all of FILE and as much again takes its place, and the delta's."""
+    needs_files()
+    path = fresh("cache")
+    cached(path, "Once upon a time")
+    cached(path, "Once there was")
+    assert os.path.exists(path + ".delta")
+    before = contents(path)
+    text = "Once upon a time" + cold("Once upon a time").decode().rstrip("\n") + " " + PROMPT * 2
+    grown = cached(path, text)
+    assert grown[0] == cold(text) and contents(path) != before
+    assert os.listdir(os.path.dirname(path)) == ["cache"]
+    assert cached(path, text)[2] == 1
+
+
+def test_prompt_cache_ro():
+    needs_files()
+    path = fresh("cache")
+    assert cached(path, PROMPT, "--prompt-cache-ro")[0] == cold(PROMPT)
+    assert os.listdir(os.path.dirname(path)) == []
+    cached(path, PROMPT)
+    before = contents(path)
+    assert cached(path, PROMPT + " the queen", "--prompt-cache-ro")[2] < 12
+    assert contents(path) == before and os.listdir(os.path.dirname(path)) == ["cache"]
+
+
+def test_prompt_cache_refuses():
+    """A warning with the reason, the cold answer, and the file as it was."""
+    needs_files()
+    path = fresh("cache")
+    cached(path, PROMPT)
+    for name, spoil, args, said in [("damaged", lambda p: damage(p, 17), [], b"is not used: "),
+                                    ("short", lambda p: os.truncate(p, os.path.getsize(p) - 1), [], b"is not used: "),
+                                    ("empty", lambda p: os.truncate(p, 0), [], b"is not used: "),
+                                    ("no-state", lambda p: shutil.copy(MODEL, p), [], b"is not used: "),
+                                    ("kv", lambda p: None, ["--kv", "f32"], b"another --kv"),
+                                    ("ctx", lambda p: None, ["--ctx", "300"], b"another --ctx")]:
+        copy = fresh(name)
+        shutil.copy(path, copy)
+        spoil(copy)
+        before = contents(copy)
+        got = cached(copy, PROMPT, *args, said=b"--prompt-cache: " + copy.encode() + b" ")
+        assert said in got[3], got
+        assert got[0] == cold(PROMPT, *args) and got[1] == got[2], (name, got)
+        assert contents(copy) == before and os.listdir(os.path.dirname(copy)) == [name]
+    recent = fresh("recent")
+    cached(recent, PROMPT, "--kv", "mixed-f16")
+    assert b"another --kv-recent" in cached(recent, PROMPT, "--kv", "mixed-f16", "--kv-recent", "128")[3]
+    before = contents(path)
+    assert b"is not used: " in cached(path, PROMPT, model=renamed(MODEL))[3] and contents(path) == before
+
+
+def test_prompt_cache_damaged_delta():
+    needs_files()
+    path = fresh("cache")
+    cached(path, PROMPT)
+    cached(path, PROMPT + " the queen")
+    damage(path + ".delta", 17)
+    got = cached(path, PROMPT + " the queen", said=b"cache.delta is not used: ")
+    assert got[0] == cold(PROMPT + " the queen") and got[2] < 8, got
+    assert cached(path, PROMPT + " the queen")[2] == 1  # it was written anew
+
+
+def test_prompt_cache_damaged_pages():
+    """Damage in the pages themselves: found when they are used, or when the file is opened; never a wrong answer."""
+    needs_files()
+    path = fresh("cache")
+    cached(path, PROMPT)
+    size = os.path.getsize(path)
+    want = cold(PROMPT)
+    for at in range(4096, size, max(1, size // 40)):
+        copy = fresh("copy")
+        shutil.copy(path, copy)
+        damage(copy, at)
+        result = cli("--temp", "0", "-n", "12", "--prompt-cache", copy, PROMPT)
+        assert result.returncode == 0 and result.stdout == want, (at, result)
+
+
+def test_prompt_cache_cannot_be_written():
+    got = cached("/nonexistent/cache", PROMPT, said=b"the state is not kept: ")
+    assert got[0] == cold(PROMPT)
+
+
+def test_prompt_cache_in_chat():
+    needs_files()
+    path = fresh("cache")
+    first, _ = talk(b"Once upon a time there was a little red hen\n", "--prompt-cache", path)
+    assert os.path.exists(path)
+    again, err = talk(b"Once upon a time there was a little red hen\nand a queen\n", "--prompt-cache", path, "--stats")
+    assert again[:len(first)] == first and prompts(err)[0][1] == 1, err
+    direct, _ = talk(b"Once upon a time there was a little red hen\nand a queen\n")
+    assert again == direct
+
+
+def test_prompt_cache_with_json():
+    needs_files()
+    path = fresh("cache")
+    lines = events("-n", "3", "--prompt-cache", path, PROMPT)
+    assert lines == events("-n", "3", "--prompt-cache", path, PROMPT) or lines[-1]["event"] == "done"
+    damage(path, 17)
+    assert all(line["event"] != "error" for line in events("-n", "3", "--prompt-cache", path, PROMPT))
 
 
 class Terminal:

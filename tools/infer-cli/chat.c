@@ -4,23 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "conversation.h"
-#include "generate.h"
 #include "line.h"
 #include "output.h"
 
-#define KEEP_TURNS 2           /* /compact keeps this many last turns word for word */
-#define SUMMARY_TOKENS 300
-#define RAW_TURN_TOKENS 64     /* a model without a template never ends its turn */
-
-struct chat {
-    struct cli *c;
-    struct conversation talk;  /* with a template */
-    struct text transcript;    /* without one: everything so far */
-    struct answer last;
-    bool terminal;
-    bool ended;
-};
+#define RAW_TURN_TOKENS 64 /* a model without a template never ends its turn */
 
 static void chat_note(const struct chat *ch, const char *text)
 {
@@ -32,24 +19,22 @@ static void chat_note(const struct chat *ch, const char *text)
 static bool start_over(struct chat *ch)
 {
     const char *system = ch->c->opt.system;
-    conversation_cut(&ch->talk, 0);
-    text_clear(&ch->transcript);
-    return !system || ch->c->raw || conversation_add(&ch->talk, "system", system, strlen(system));
+    talk_free(&ch->talk);
+    return !system || ch->c->raw || conversation_add(&ch->talk.said, "system", system, strlen(system));
 }
 
 static int encode(struct chat *ch, int32_t **ids, uint64_t *count)
 {
     if (ch->c->raw)
-        return encode_text(ch->c, ch->transcript.data, ch->transcript.len, true, ids, count);
-    return conversation_encode(ch->c, &ch->talk, ids, count);
+        return encode_text(ch->c, ch->talk.transcript.data, ch->talk.transcript.len, true, ids, count);
+    return conversation_encode(ch->c, &ch->talk.said, ids, count);
 }
 
-static bool remember(struct chat *ch, const char *role, const char *text, size_t len)
+static uint64_t session_length(const struct chat *ch)
 {
-    if (!ch->c->raw)
-        return conversation_add(&ch->talk, role, text, len);
-    text_put(&ch->transcript, text, len);
-    return !ch->transcript.failed;
+    infer_session_info info;
+    INFER_INIT(&info);
+    return infer_session_get_info(ch->c->session, &info, NULL) == INFER_OK ? info.length : 0;
 }
 
 static uint64_t turn_tokens(const struct chat *ch)
@@ -58,28 +43,20 @@ static uint64_t turn_tokens(const struct chat *ch)
     return n ? n : ch->c->raw ? RAW_TURN_TOKENS : 0;
 }
 
-/* Takes back a question that could not be answered. */
-static void forget_question(struct chat *ch, size_t len)
-{
-    if (!ch->c->raw) {
-        conversation_cut(&ch->talk, ch->talk.count - 1);
-    } else {
-        ch->transcript.len -= len;
-        ch->transcript.data[ch->transcript.len] = 0;
-    }
-}
-
 /* One question and its answer. An exit code; only those that end the conversation are not EXIT_OK. */
 static int turn(struct chat *ch, const char *question, size_t len)
 {
     int32_t *ids = NULL;
     uint64_t count = 0;
-    if (!remember(ch, "user", question, len)) {
+    if (!talk_ask(&ch->talk, ch->c->raw, question, len, session_length(ch))) {
         complain(INFER_ERROR_NO_MEMORY, "out of memory");
         return EXIT_LIMIT;
     }
     text_free(&ch->last.text);
     int code = encode(ch, &ids, &count);
+    if (code == EXIT_OK && !ch->started)
+        prompt_cache_take(&ch->cache, ch->c, ids, count);
+    ch->started = true;
     if (code == EXIT_OK)
         code = generate(ch->c, ch->c->session, ids, count, turn_tokens(ch), false, &ch->last);
     free(ids);
@@ -88,12 +65,12 @@ static int turn(struct chat *ch, const char *question, size_t len)
     if (!ch->c->opt.json)
         out_puts("\n");
     if (code != EXIT_OK) {
-        forget_question(ch, len);
+        (void)talk_undo(&ch->talk, 1);
         if (code == EXIT_LIMIT)
             note("the conversation may be too long: /compact or /reset");
         return ch->terminal ? EXIT_OK : code;
     }
-    if (!remember(ch, "assistant", ch->last.text.data ? ch->last.text.data : "", ch->last.text.len)) {
+    if (!talk_answer(&ch->talk, ch->c->raw, ch->last.text.data ? ch->last.text.data : "", ch->last.text.len)) {
         complain(INFER_ERROR_NO_MEMORY, "out of memory");
         return EXIT_LIMIT;
     }
@@ -104,155 +81,74 @@ static int turn(struct chat *ch, const char *question, size_t len)
     return EXIT_OK;
 }
 
-/* ---- /compact ---- */
-
-/* The index of the first message that stays as it is. */
-static size_t first_kept(const struct chat *ch)
-{
-    size_t i = ch->talk.count, users = 0;
-    while (i > 0 && users < KEEP_TURNS)
-        users += strcmp(ch->talk.messages[--i].role, "user") == 0;
-    return i;
-}
-
-/* Asks the model, in a session of its own, for a summary of messages [from, to). */
-static int summarise(struct chat *ch, size_t from, size_t to, struct answer *a)
-{
-    struct conversation ask = {0};
-    struct text request = {0};
-    infer_session *side = NULL;
-    infer_error err;
-    infer_session_options so;
-    int32_t *ids = NULL;
-    uint64_t count = 0;
-    INFER_INIT(&err);
-    INFER_INIT(&so);
-    so.n_ctx = ch->c->opt.ctx;
-    so.kv_type = ch->c->opt.kv_type;
-    so.kv_recent = ch->c->opt.kv_recent;
-    text_puts(&request, "Summarise the following conversation in a few sentences. Keep names, numbers and decisions.\n");
-    for (size_t i = from; i < to; i++) {
-        text_putf(&request, "\n%s: ", strcmp(ch->talk.messages[i].role, "user") == 0 ? "User" : "Assistant");
-        text_put(&request, ch->talk.messages[i].content, ch->talk.messages[i].len);
-    }
-    int code = request.failed || !conversation_add(&ask, "user", request.data, request.len) ? EXIT_LIMIT : EXIT_OK;
-    if (code == EXIT_OK)
-        code = conversation_encode(ch->c, &ask, &ids, &count);
-    if (code == EXIT_OK && infer_session_create(ch->c->model, &so, &side, &err) != INFER_OK) {
-        note_error(NULL, &err);
-        code = exit_code(err.code, true);
-    }
-    if (code == EXIT_OK) /* a new session is greedy: the likeliest summary */
-        code = generate(ch->c, side, ids, count, SUMMARY_TOKENS, true, a);
-    infer_session_release(side);
-    free(ids);
-    text_free(&request);
-    conversation_free(&ask);
-    return code;
-}
-
-/* Replaces messages [from, to) by the summary, as one exchange, because many templates insist on alternating roles. */
-static bool replace_by_summary(struct chat *ch, size_t from, size_t to, const struct text *summary)
-{
-    struct conversation shorter = {0};
-    struct text user = {0};
-    bool ok = true;
-    text_puts(&user, "Summary of our conversation so far: ");
-    text_put(&user, summary->data, summary->len);
-    for (size_t i = 0; i < from && ok; i++)
-        ok = conversation_add(&shorter, ch->talk.messages[i].role, ch->talk.messages[i].content, ch->talk.messages[i].len);
-    ok = ok && !user.failed && conversation_add(&shorter, "user", user.data, user.len) &&
-         conversation_add(&shorter, "assistant", "I will keep that in mind.", 25);
-    for (size_t i = to; i < ch->talk.count && ok; i++)
-        ok = conversation_add(&shorter, ch->talk.messages[i].role, ch->talk.messages[i].content, ch->talk.messages[i].len);
-    text_free(&user);
-    if (ok) {
-        conversation_free(&ch->talk);
-        ch->talk = shorter;
-    } else {
-        conversation_free(&shorter);
-    }
-    return ok;
-}
-
-static void compact(struct chat *ch)
-{
-    struct answer a = {0};
-    size_t from = ch->talk.count && strcmp(ch->talk.messages[0].role, "system") == 0, to = first_kept(ch);
-    if (ch->c->raw) {
-        note("/compact needs a model with a chat template");
-        return;
-    }
-    if (to <= from) {
-        remark("nothing to compact: the last %d turns stay as they are", KEEP_TURNS);
-        return;
-    }
-    int code = summarise(ch, from, to, &a);
-    if (a.interrupted)
-        remark("interrupted; the conversation is unchanged");
-    else if (code == EXIT_OK && a.text.len && !replace_by_summary(ch, from, to, &a.text))
-        note("out of memory; the conversation is unchanged");
-    else if (code == EXIT_OK && a.text.len)
-        remark("%llu messages are now a summary of %llu tokens", (unsigned long long)(to - from),
-               (unsigned long long)a.completion_tokens);
-    else
-        note("no summary was made; the conversation is unchanged");
-    text_free(&a.text);
-}
-
 /* ---- Commands ---- */
 
-static void cmd_help(struct chat *ch);
+static void cmd_help(struct chat *ch, const char *arg);
 
-static void cmd_stats(struct chat *ch)
+static void cmd_stats(struct chat *ch, const char *arg)
 {
-    if (ch->last.completion_tokens)
-        show_stats(ch->c, &ch->last);
-    else
-        remark("no answer yet");
+    (void)arg;
+    show_stats(ch->c, ch->last.prompt_tokens ? &ch->last : NULL);
 }
 
-static void cmd_reset(struct chat *ch)
+static void cmd_reset(struct chat *ch, const char *arg)
 {
+    (void)arg;
     if (!start_over(ch))
         note("out of memory");
     else
         chat_note(ch, "the conversation starts anew");
 }
 
-static void cmd_exit(struct chat *ch)
+static void cmd_exit(struct chat *ch, const char *arg)
 {
+    (void)arg;
     ch->ended = true;
 }
 
 static const struct command {
-    const char *name, *help;
-    void (*run)(struct chat *ch);
+    const char *name, *arg, *help;
+    bool takes_arg;
+    void (*run)(struct chat *ch, const char *arg);
 } commands[] = {
-    {"/help", "this list", cmd_help},
-    {"/stats", "speeds and sizes of the last answer", cmd_stats},
-    {"/compact", "replace older turns by a summary that the model writes", compact},
-    {"/reset", "start anew; the system message stays", cmd_reset},
-    {"/exit", "leave (so does Ctrl-D)", cmd_exit},
+    {"/help", "", "this list", false, cmd_help},
+    {"/undo", "[N]", "take back the last exchange, or the last N", true, chat_undo},
+    {"/fork", "[NAME]", "go on in a new branch; this one stays as it is", true, chat_fork},
+    {"/branches", "", "list the branches", false, chat_branches},
+    {"/switch", "NAME", "go on in another branch", true, chat_switch},
+    {"/save", "FILE", "write the conversation and its state to files", true, chat_save},
+    {"/load", "FILE", "go on with what /save wrote; what was said here is gone", true, chat_load},
+    {"/stats", "", "speeds of the last answer, sizes of the state", false, cmd_stats},
+    {"/compact", "", "replace older turns by a summary that the model writes", false, chat_compact},
+    {"/reset", "", "start anew; the system message stays", false, cmd_reset},
+    {"/exit", "", "leave (so does Ctrl-D)", false, cmd_exit},
 };
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 
-static void cmd_help(struct chat *ch)
+static void cmd_help(struct chat *ch, const char *arg)
 {
     (void)ch;
+    (void)arg;
     for (size_t i = 0; i < N_COMMANDS; i++)
-        remark("%-10s %s", commands[i].name, commands[i].help);
+        remark("%-9s %-6s  %s", commands[i].name, commands[i].arg, commands[i].help);
     remark("A line that ends in a backslash goes on in the next one. Ctrl-C ends an answer.");
 }
 
-static void run_command(struct chat *ch, const char *line)
+/* line is changed: white space at its end goes. */
+static void run_command(struct chat *ch, char *line)
 {
-    size_t len = strcspn(line, " \t\r");
+    size_t len = strcspn(line, " \t\r"), end = strlen(line);
+    while (end > len && strchr(" \t\r", line[end - 1]))
+        line[--end] = 0;
+    const char *arg = line + len + strspn(line + len, " \t");
     for (size_t i = 0; i < N_COMMANDS; i++) {
-        if (strlen(commands[i].name) == len && memcmp(commands[i].name, line, len) == 0) {
-            commands[i].run(ch);
-            return;
-        }
+        if (strlen(commands[i].name) != len || memcmp(commands[i].name, line, len) != 0)
+            continue;
+        if (arg[0] && !commands[i].takes_arg)
+            note("%s takes nothing behind it", commands[i].name);
+        else
+            commands[i].run(ch, arg);
+        return;
     }
     remark("unknown command %.*s; /help lists them", (int)len, line);
 }
@@ -299,9 +195,12 @@ int run_chat(struct cli *c)
         complain(INFER_ERROR_IO, "cannot read standard input");
         code = EXIT_GENERATION;
     }
+    if (code == EXIT_OK)
+        prompt_cache_keep(&ch.cache, c);
+    prompt_cache_free(&ch.cache);
     text_free(&question);
-    text_free(&ch.transcript);
     text_free(&ch.last.text);
-    conversation_free(&ch.talk);
+    chat_free_branches(&ch);
+    talk_free(&ch.talk);
     return code;
 }

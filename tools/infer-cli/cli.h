@@ -17,13 +17,14 @@ struct options {
     const char *model;  /* NULL: the default model */
     const char *prompt; /* NULL: standard input */
     const char *system;
+    const char *prompt_cache;
     const char *template_args[CLI_MAX_TEMPLATE_ARGS]; /* "key=json" */
     uint32_t n_template_args;
     uint64_t max_tokens; /* 0: the default of the mode */
-    uint32_t threads, ctx, kv_recent;
+    uint32_t threads, ctx, kv_recent, cache_mib;
     int32_t cpu, kv_type, numerics;
     infer_sampling sampling;
-    bool chat, raw, json, stats, tokenize, info, ignore_eos, help, version;
+    bool chat, raw, prompt_cache_ro, json, stats, tokenize, info, ignore_eos, help, version;
 };
 
 struct cli {

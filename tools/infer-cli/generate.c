@@ -172,6 +172,43 @@ int generate(struct cli *c, infer_session *session, const int32_t *ids, uint64_t
     return out_failed() ? EXIT_GENERATION : EXIT_OK;
 }
 
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / 1048576;
+}
+
+static const char *cache_reason(int32_t reason)
+{
+    static const char *const names[] = {
+        [INFER_CACHE_OFF] = "nothing was looked up",
+        [INFER_CACHE_HIT] = "found",
+        [INFER_CACHE_ENDS] = "what is stored ends there",
+        [INFER_CACHE_DIFFERS] = "what is stored goes on differently",
+        [INFER_CACHE_EVICTED] = "more was evicted",
+        [INFER_CACHE_OTHER_ADAPTERS] = "stored under other adapters",
+        [INFER_CACHE_OTHER_SALT] = "stored under another salt",
+        [INFER_CACHE_OTHER_KV_TYPE] = "stored in another KV type",
+        [INFER_CACHE_EMPTY] = "nothing is stored",
+        [INFER_CACHE_FAILED] = "out of memory",
+    };
+    return reason >= 0 && (size_t)reason < sizeof names / sizeof names[0] && names[reason] ? names[reason] : "unknown";
+}
+
+static void show_cache(const struct cli *c)
+{
+    infer_cache_report r;
+    infer_cache_stats s;
+    INFER_INIT(&r);
+    INFER_INIT(&s);
+    if (infer_session_cache_report(c->session, &r, NULL) != INFER_OK || infer_engine_cache_stats(c->engine, &s, NULL) != INFER_OK)
+        return;
+    remark("cache    %llu of %llu tokens reused: %s; %.1f MiB kept, %llu tokens saved so far", (unsigned long long)r.reused,
+           (unsigned long long)r.wanted, cache_reason(r.reason), mib(s.bytes), (unsigned long long)s.saved);
+    if (r.near_length)
+        remark("         a stored prompt of %llu tokens differs from token %llu on", (unsigned long long)r.near_length,
+               (unsigned long long)r.difference);
+}
+
 void show_stats(const struct cli *c, const struct answer *a)
 {
     infer_engine_info e;
@@ -180,11 +217,17 @@ void show_stats(const struct cli *c, const struct answer *a)
     INFER_INIT(&s);
     (void)infer_engine_get_info(c->engine, &e, NULL);
     (void)infer_session_get_info(c->session, &s, NULL);
-    remark("prompt   %llu tokens, %llu computed in %.2f s: %.1f tokens/s", (unsigned long long)a->prompt_tokens,
-           (unsigned long long)a->computed_tokens, a->prompt_s, rate(a->computed_tokens, a->prompt_s));
-    remark("answer   %llu tokens in %.2f s: %.1f tokens/s; ended by %s", (unsigned long long)a->completion_tokens,
-           a->gen_s, gen_rate(a), finish_name(a));
-    remark("context  %llu of %u tokens, %.1f MiB of state", (unsigned long long)s.length, s.n_ctx,
-           (double)s.kv_bytes / 1048576);
+    if (a) {
+        remark("prompt   %llu tokens, %llu computed in %.2f s: %.1f tokens/s", (unsigned long long)a->prompt_tokens,
+               (unsigned long long)a->computed_tokens, a->prompt_s, rate(a->computed_tokens, a->prompt_s));
+        remark("answer   %llu tokens in %.2f s: %.1f tokens/s; ended by %s", (unsigned long long)a->completion_tokens,
+               a->gen_s, gen_rate(a), finish_name(a));
+    } else {
+        remark("no answer yet");
+    }
+    remark("context  %llu of %u tokens, %.1f MiB of state: %.1f shared, %.1f mapped%s", (unsigned long long)s.length, s.n_ctx,
+           mib(s.kv_bytes), mib(s.kv_shared_bytes), mib(s.kv_mapped_bytes), s.approximate ? "; approximate" : "");
+    if (c->opt.cache_mib)
+        show_cache(c);
     remark("machine  cpu %s, %u threads; the model opened in %.2f s", infer_cpu_name(e.cpu), e.threads, c->load_s);
 }

@@ -19,7 +19,7 @@ struct answer {
  * output unless quiet. An exit code: EXIT_OK also when interrupted (a->interrupted tells). */
 int generate(struct cli *c, infer_session *session, const int32_t *ids, uint64_t count, uint64_t max_tokens, bool quiet,
              struct answer *a);
-/* The figures of an answer on standard error. */
+/* The figures of an answer, NULL when there is none yet, and of the session on standard error. */
 void show_stats(const struct cli *c, const struct answer *a);
 
 #endif

@@ -12,6 +12,7 @@
 #include "model.h"
 #include "options.h"
 #include "output.h"
+#include "prompt_cache.h"
 #include "system.h"
 
 #define RAW_TOKENS 256 /* a model without a template never ends by itself */
@@ -134,9 +135,12 @@ static int encode_prompt(const struct cli *c, const struct text *prompt, int32_t
 static int run_once(struct cli *c, const struct text *prompt)
 {
     struct answer a = {0};
+    struct prompt_cache cache = {0};
     int32_t *ids = NULL;
     uint64_t count = 0, max = c->opt.max_tokens;
     int code = encode_prompt(c, prompt, &ids, &count);
+    if (code == EXIT_OK)
+        prompt_cache_take(&cache, c, ids, count);
     if (code == EXIT_OK && c->raw && !c->opt.json && isatty(STDOUT_FILENO) && prompt->data)
         out_write(prompt->data, prompt->len); /* the text to be continued, for a reader's eyes only */
     if (code == EXIT_OK)
@@ -145,6 +149,9 @@ static int run_once(struct cli *c, const struct text *prompt)
         code = EXIT_GENERATION;
     if (code == EXIT_OK && c->opt.stats)
         show_stats(c, &a);
+    if (code == EXIT_OK)
+        prompt_cache_keep(&cache, c);
+    prompt_cache_free(&cache);
     free(ids);
     text_free(&a.text);
     return code == EXIT_OK && a.interrupted ? EXIT_INTERRUPTED : code;

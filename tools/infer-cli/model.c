@@ -96,6 +96,7 @@ static int open_engine(struct cli *c)
     eo.cpu = c->opt.cpu;
     eo.numerics = c->opt.numerics;
     eo.threads = c->opt.threads;
+    eo.cache_bytes = (uint64_t)c->opt.cache_mib << 20;
     if (infer_engine_create(&eo, &c->engine, &err) == INFER_OK)
         return EXIT_OK;
     note_error(NULL, &err);

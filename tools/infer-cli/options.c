@@ -17,7 +17,7 @@ struct option {
     size_t offset;
     double lo, hi; /* of numbers; COUNT64 takes all */
     const char *value; /* how --help names it */
-    const char *help;  /* lines */
+    const char *help;  /* lines; NULL: not listed */
 };
 
 struct group {
@@ -37,7 +37,10 @@ static const struct option model_options[] = {
     {"cpu", 0, CPU, AT(cpu), 0, 0, "NAME",
      "force a CPU variant: scalar, avx2, avxvnni, avx512,\navx512vnni, neon, dotprod, i8mm (default: the best)"},
     {"kv", 0, KV, AT(kv_type), 0, 0, "TYPE", "keep attention state as f16 (default), bf16, f32, int8,\nint8-64, mixed-f16 or mixed-f32"},
+    {"kv-type", 0, KV, AT(kv_type), 0, 0, "TYPE", NULL}, /* another name for --kv */
     {"kv-recent", 0, COUNT32, AT(kv_recent), 0, 4096, "N", "... of the mixed types: the last N tokens in f16 or f32,\nthe others in int8 (default 64)"},
+    {"cache", 0, COUNT32, AT(cache_mib), 0, U32_MAX, "MIB",
+     "keep up to so much computed state and reuse it where\nprompts begin alike (for --chat; default 0: none)"},
     {"numerics", 0, NUMERICS, AT(numerics), 0, 0, "MODE", "exact (default), precise (slower: activations stay f32) or fast"},
 };
 
@@ -47,6 +50,9 @@ static const struct option prompt_options[] = {
      "a variable for the chat template, such as\nenable_thinking=false; may be repeated"},
     {"raw", 0, FLAG, AT(raw), 0, 0, NULL, "continue the text as it is, without the chat template"},
     {"chat", 0, FLAG, AT(chat), 0, 0, NULL, "a conversation; /help lists its commands"},
+    {"prompt-cache", 0, TEXT, AT(prompt_cache), 0, 0, "FILE",
+     "go on from the state in FILE as far as the prompt agrees\nwith it, and keep the new state there and in FILE.delta"},
+    {"prompt-cache-ro", 0, FLAG, AT(prompt_cache_ro), 0, 0, NULL, "only read what --prompt-cache names"},
 };
 
 static const struct option answer_options[] = {
@@ -244,6 +250,14 @@ static int check_together(const struct options *o)
         complain(INFER_ERROR_ARGUMENT, "--info takes no prompt");
         return EXIT_USAGE;
     }
+    if (o->prompt_cache_ro && !o->prompt_cache) {
+        complain(INFER_ERROR_ARGUMENT, "--prompt-cache-ro goes with --prompt-cache FILE");
+        return EXIT_USAGE;
+    }
+    if (o->prompt_cache && (o->tokenize || o->info)) {
+        complain(INFER_ERROR_ARGUMENT, "--prompt-cache has no effect on --tokenize and --info");
+        return EXIT_USAGE;
+    }
     if (o->raw && (o->system || o->n_template_args)) {
         complain(INFER_ERROR_ARGUMENT, "--raw leaves the chat template out, so --system and --template-arg have no effect");
         return EXIT_USAGE;
@@ -282,6 +296,8 @@ int options_parse(struct options *o, int argc, char **argv)
 static void help_option(struct text *t, const struct option *o)
 {
     size_t at = t->len;
+    if (!o->help)
+        return;
     text_puts(t, "  ");
     if (o->letter)
         text_putf(t, "-%c, ", o->letter);

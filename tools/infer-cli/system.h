@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* First of all: sane standard descriptors; on Windows the arguments in UTF-8 (never freed). */
 void system_start(int *argc, char ***argv);
@@ -18,5 +19,13 @@ bool system_executable(char *path, size_t size);
 int64_t system_local_time(void);
 /* Monotonic. */
 double system_seconds(void);
+
+/* fopen for a path in UTF-8. */
+FILE *system_open(const char *path, const char *mode);
+/* Whether what was written has reached the disk. */
+bool system_sync(FILE *f);
+/* Renames; what had the name goes, at once. */
+bool system_replace(const char *from, const char *to);
+bool system_remove(const char *path);
 
 #endif

@@ -76,3 +76,23 @@ double system_seconds(void)
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
+
+FILE *system_open(const char *path, const char *mode)
+{
+    return fopen(path, mode);
+}
+
+bool system_sync(FILE *f)
+{
+    return fflush(f) == 0 && fsync(fileno(f)) == 0;
+}
+
+bool system_replace(const char *from, const char *to)
+{
+    return rename(from, to) == 0;
+}
+
+bool system_remove(const char *path)
+{
+    return unlink(path) == 0;
+}

@@ -87,3 +87,43 @@ double system_seconds(void)
     (void)QueryPerformanceFrequency(&rate);
     return (double)now.QuadPart / (double)rate.QuadPart;
 }
+
+static WCHAR *wide_of(const char *s)
+{
+    int n = MultiByteToWideChar(CP_UTF8, 0, s, -1, NULL, 0);
+    WCHAR *w = n > 0 ? malloc((size_t)n * sizeof *w) : NULL;
+    if (w)
+        (void)MultiByteToWideChar(CP_UTF8, 0, s, -1, w, n);
+    return w;
+}
+
+FILE *system_open(const char *path, const char *mode)
+{
+    WCHAR *p = wide_of(path), *m = wide_of(mode);
+    FILE *f = p && m ? _wfopen(p, m) : NULL;
+    free(p);
+    free(m);
+    return f;
+}
+
+bool system_sync(FILE *f)
+{
+    return fflush(f) == 0 && _commit(_fileno(f)) == 0;
+}
+
+bool system_replace(const char *from, const char *to)
+{
+    WCHAR *a = wide_of(from), *b = wide_of(to);
+    bool ok = a && b && MoveFileExW(a, b, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH);
+    free(a);
+    free(b);
+    return ok;
+}
+
+bool system_remove(const char *path)
+{
+    WCHAR *p = wide_of(path);
+    bool ok = p && DeleteFileW(p);
+    free(p);
+    return ok;
+}
