@@ -237,7 +237,7 @@ typedef struct infer_engine_options {
     const infer_executor *executor;    /* NULL: own threads. Copied; threads must then be 0 */
     uint64_t cache_bytes;              /* what the prefix cache may keep beyond what sessions hold; 0: no cache. Counts in kv_budget, and gives way */
     const char *cache_dir;             /* NULL: none. Where state that the cache evicts is written, and found again, also after a restart and by other
-                                          processes. Needs cache_bytes. See docs/state.md. Made when it is not there */
+                                          processes. Needs cache_bytes. See docs/state.md. Made, for this user alone, when it is not there */
     uint64_t cache_dir_len;
     uint64_t cache_dir_bytes;          /* of the files there; 0: no limit */
     uint64_t cache_write_bytes;        /* how much this engine may write there in all; 0: no limit */
@@ -837,7 +837,7 @@ typedef struct infer_store_options {
 } infer_store_options;
 
 /* path NULL (with path_len 0): a store in memory, which keeps a reference on each checkpoint; nothing is copied. Else a store in that directory, which
- * is made if there is none (but not its parents): a checkpoint file for each name, whole and synced when put returns, mapped when it is got. Other
+ * is made, for this user alone, if there is none (but not its parents): a checkpoint file for each name, whole and synced when put returns, mapped when it is got. Other
  * processes may use the directory too; a copy or snapshot of it, taken at any moment, is a store. There, the calls below may also give the errors of
  * infer_checkpoint_save and infer_checkpoint_open, and names are at most 247 bytes long, bytes other than a-z 0-9 _ - . and those above 127 counted
  * three times (ARGUMENT). options may be NULL. Errors: ARGUMENT, NO_MEMORY; of directories IO, NOT_FOUND, UNSUPPORTED (a build without xxHash). */
