@@ -237,7 +237,7 @@ typedef struct infer_engine_options {
     const infer_executor *executor;    /* NULL: own threads. Copied; threads must then be 0 */
     uint64_t cache_bytes;              /* what the prefix cache may keep beyond what sessions hold; 0: no cache. Counts in kv_budget, and gives way */
     const char *cache_dir;             /* NULL: none. Where state that the cache evicts is written, and found again, also after a restart and by other
-                                          processes. Needs cache_bytes. See docs/state.md. Made when it is not there */
+                                          processes. Needs cache_bytes. See docs/state.md. Made, for this user alone, when it is not there */
     uint64_t cache_dir_len;
     uint64_t cache_dir_bytes;          /* of the files there; 0: no limit */
     uint64_t cache_write_bytes;        /* how much this engine may write there in all; 0: no limit */
@@ -817,10 +817,11 @@ INFER_API infer_status infer_checkpoint_get_info(const infer_checkpoint *checkpo
 INFER_API infer_status infer_checkpoint_tokens(const infer_checkpoint *checkpoint, uint64_t first, uint64_t count,
                                                int32_t *ids, infer_error *err);
 
-/* Replaces everything that the session holds by the checkpoint's state, its context length and KV type included; the handle stays. A
- * failed call leaves the session as it was. Errors: ARGUMENT (a checkpoint of another model), NO_MEMORY. */
+/* Replaces everything that the session holds by the checkpoint's state, its context length and KV type included; the handle stays, and
+ * so do cache flags and salt. A failed call leaves the session as it was. Errors: ARGUMENT (a checkpoint of another model), NO_MEMORY. */
 INFER_API infer_status infer_session_restore(infer_session *session, const infer_checkpoint *checkpoint, infer_error *err);
-/* A new session with the checkpoint's state. Errors: NO_MEMORY. */
+/* A new session with the checkpoint's state, and the cache flags and salt of the session that it was made of. Files do not keep those: for a tenant's
+ * file, create a session with the tenant's salt and restore into it. Errors: NO_MEMORY. */
 INFER_API infer_status infer_checkpoint_session(const infer_checkpoint *checkpoint, infer_session **out, infer_error *err);
 
 /* ---- Stores ------------------------------------------------------------------------------------------------------ */
@@ -836,9 +837,9 @@ typedef struct infer_store_options {
 } infer_store_options;
 
 /* path NULL (with path_len 0): a store in memory, which keeps a reference on each checkpoint; nothing is copied. Else a store in that directory, which
- * is made if there is none (but not its parents): a checkpoint file for each name, whole and synced when put returns, mapped when it is got. Other
+ * is made, for this user alone, if there is none (but not its parents): a checkpoint file for each name, whole and synced when put returns, mapped when it is got. Other
  * processes may use the directory too; a copy or snapshot of it, taken at any moment, is a store. There, the calls below may also give the errors of
- * infer_checkpoint_save and infer_checkpoint_open, and names are at most 246 bytes long, bytes other than a-z 0-9 _ - . and those above 127 counted
+ * infer_checkpoint_save and infer_checkpoint_open, and names are at most 247 bytes long, bytes other than a-z 0-9 _ - . and those above 127 counted
  * three times (ARGUMENT). options may be NULL. Errors: ARGUMENT, NO_MEMORY; of directories IO, NOT_FOUND, UNSUPPORTED (a build without xxHash). */
 INFER_API infer_status infer_store_open(infer_engine *engine, const char *path, uint64_t path_len,
                                         const infer_store_options *options, infer_store **out, infer_error *err);
@@ -850,7 +851,7 @@ enum { INFER_STORE_REPLACE = 1 }; /* an entry of the new name is replaced; witho
 /* Keeps a checkpoint under a name. Errors: ARGUMENT (name), EXISTS, LIMIT (of the store: nothing is dropped to make room), NO_MEMORY. */
 INFER_API infer_status infer_store_put(infer_store *store, const char *name, uint64_t name_len, infer_checkpoint *checkpoint,
                                        uint32_t flags, infer_cancel *cancel, infer_error *err);
-/* The checkpoint of that name; model may be NULL for stores in memory. Errors: NOT_FOUND, ARGUMENT (name; in memory: it belongs to another model). */
+/* The checkpoint of that name. Errors: NOT_FOUND, ARGUMENT (name; in memory: it belongs to another model). */
 INFER_API infer_status infer_store_get(infer_store *store, infer_model *model, const char *name, uint64_t name_len,
                                        infer_cancel *cancel, infer_checkpoint **out, infer_error *err);
 /* The checkpoint of one name under a second one too. Errors: NOT_FOUND, EXISTS, LIMIT, ARGUMENT, NO_MEMORY. */
@@ -967,7 +968,7 @@ typedef struct infer_save_options {
 } infer_save_options;
 /* Writes a file: under a temporary name, synced, renamed over whatever had the name; so the path names the old file, or the new one whole, even after a
  * crash. Temporary files of processes that died in this folder are removed. options may be NULL. The checkpoint may be used meanwhile.
- * Errors: IO (the text says when the disk is full), NOT_FOUND (the folder, or the parent), ARGUMENT, UNSUPPORTED (no zstd in this build), LIMIT (the
+ * Errors: IO (the text says when the disk is full), NOT_FOUND (the folder, or the parent), ARGUMENT (also a path that an ancestor has), UNSUPPORTED (no zstd in this build), LIMIT (the
  * parent has 64 ancestors: save whole), CANCELLED, NO_MEMORY, those of opening the parent, FORMAT or CHANGED when the checkpoint itself came
  * from a file that is damaged. */
 INFER_API infer_status infer_checkpoint_save(const infer_checkpoint *checkpoint, const char *path, uint64_t path_len,

@@ -211,7 +211,7 @@ static void file_reap(const char *path)
 static infer_status file_make_dir(const char *path, int *os_error)
 {
     struct stat st;
-    if (mkdir(path, 0777) == 0)
+    if (mkdir(path, 0700) == 0) /* what sessions said is for this user alone, unless the host makes the folder itself */
         return INFER_OK;
     int e = errno;
     if (e == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode))

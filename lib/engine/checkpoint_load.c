@@ -292,8 +292,10 @@ static infer_status load_elements(struct loader *l)
     if (st == INFER_OK)
         st = take_elements(l, in);
     mem_free(a, in);
-    s->length = n;
-    s->computed = l->state->computed;
+    if (st == INFER_OK) {
+        s->length = n;
+        s->computed = l->state->computed;
+    }
     return st;
 }
 
@@ -482,9 +484,13 @@ static infer_status load(infer_model *model, struct loader *l, infer_checkpoint 
         st = bad_state(l, "the session's context length or KV mode");
     if (st != INFER_OK)
         return st;
+    l->s->prefix.flags = INFER_CACHE_NO_INSERT; /* what is not whole must not be left behind when it goes */
     st = load_session(l);
-    if (st == INFER_OK)
+    if (st == INFER_OK) {
+        l->s->prefix.flags = 0;
+        l->s->prefix.kept = l->s->computed; /* nor what is: whose salt belongs to it, the file does not say */
         st = checkpoint_wrap(l->s, out, l->err);
+    }
     if (st != INFER_OK)
         session_release(l->s);
     return st;

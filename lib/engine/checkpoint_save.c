@@ -255,6 +255,15 @@ static infer_status describe(struct saver *v, bool full_model)
     return st;
 }
 
+/* Whether the new file would take the name of one that it needs. */
+static bool replaces_ancestor(const struct kv_file *parent, const char *path, uint64_t len)
+{
+    for (const struct kv_file *a = parent; a; a = a->parent)
+        if (strlen(a->path) == len && memcmp(a->path, path, (size_t)len) == 0)
+            return true;
+    return false;
+}
+
 static infer_status open_parent(struct saver *v, const char *path, uint64_t len, const struct checkpoint_save_options *o)
 {
     struct ckpt_state theirs;
@@ -270,6 +279,9 @@ static infer_status open_parent(struct saver *v, const char *path, uint64_t len,
     if (memcmp(theirs.model, v->state.model, sizeof theirs.model) != 0 || theirs.kv_type != v->state.kv_type
         || memcmp(theirs.page_bytes, v->state.page_bytes, sizeof theirs.page_bytes) != 0 || theirs.n_embd != v->state.n_embd)
         return err_at(v->err, INFER_ERROR_ARGUMENT, "parent", 6, ERR_NO_OFFSET, "the parent was made with another model or KV type");
+    if (replaces_ancestor(v->parent, path, len))
+        return err_at(v->err, INFER_ERROR_ARGUMENT, "parent", 6, ERR_NO_OFFSET,
+                      "the file would replace an ancestor of the parent, and so lose what it needs: use another name, or save whole");
     return compare_elements(v, &theirs);
 }
 

@@ -69,9 +69,19 @@ static struct kv_domain session_domain(const infer_session *s)
     return d;
 }
 
+/* The cache must not hold pages of a checkpoint file: its owner may write to it once everything restored from it is gone. */
+static bool holds_file(const infer_session *s)
+{
+    for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
+        if (s->kv[g].foreign && kv_seq_count(&s->kv[g], s->model->engine->kv).foreign)
+            return true;
+    return false;
+}
+
 static bool may(const infer_session *s, uint32_t flag)
 {
-    return s->model->engine->cache && !(s->prefix.flags & flag) && !session_is_approximate(s);
+    return s->model->engine->cache && !(s->prefix.flags & flag) && !session_is_approximate(s) &&
+           !(flag == INFER_CACHE_NO_INSERT && holds_file(s));
 }
 
 /* ---- Looking up ---- */

@@ -77,7 +77,7 @@ static bool unescape(const char *file, char out[STORE_NAME_MAX + 1], uint32_t *l
         int hi = file[i] == '%' ? hex_digit(file[i + 1]) : -1, lo = hi >= 0 ? hex_digit(file[i + 2]) : -1;
         if (k == STORE_NAME_MAX || (file[i] == '%' && lo < 0))
             return false;
-        out[k++] = lo >= 0 ? (char)(hi << 4 | lo) : file[i];
+        out[k++] = (char)(lo >= 0 ? hi << 4 | lo : file[i]);
         i += lo >= 0 ? 2 : 0;
     }
     out[k] = 0;
@@ -160,6 +160,8 @@ static infer_status scan(struct scan *c, infer_error *err)
     if (st == INFER_OK && c->no_memory)
         return err_no_memory(err);
     if (st != INFER_OK) {
+        if (st == INFER_ERROR_NOT_FOUND) /* which means "no more" to callers: a directory that went away is no empty store */
+            st = INFER_ERROR_IO;
         st = outfile_failed(err, st, os_error, "read the store's directory");
         err_file(err, c->d->path, strlen(c->d->path));
     }

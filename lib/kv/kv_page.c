@@ -7,6 +7,7 @@
 #define SLAB_LEAST ((uint64_t)1 << 21)
 #define SLAB_MOST ((uint64_t)1 << 25)
 #define SLAB_SHARE 8u /* of what is in use */
+#define BUDGET_PARTS 16u
 #define SLAB_MAX_PAGES 64u
 
 struct kv_slab {
@@ -107,6 +108,9 @@ static infer_status slab_new(struct kv_pool *pool, uint64_t page_bytes, struct k
     want = want < SLAB_LEAST ? SLAB_LEAST : want > SLAB_MOST ? SLAB_MOST : want;
     uint64_t n = want / page_bytes;
     n = n < 1 ? 1 : n > SLAB_MAX_PAGES ? SLAB_MAX_PAGES : n;
+    /* A small part of the budget, down to single pages: other sizes are wanted too (sliding windows, mixed KV types). */
+    uint64_t share = pool->budget ? pool->budget / BUDGET_PARTS / page_bytes : n;
+    n = n < share ? n : share ? share : 1;
     if (n > left / page_bytes)
         n = left / page_bytes;
     if (n == 0)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -107,7 +108,9 @@ static void test_names(void **state)
     infer_checkpoint *c = checkpoint_of(&m, 3);
     assert_int_equal(put(store, longest, c, 0), INFER_ERROR_ARGUMENT); /* escaped it is too long */
     memset(longest, 'x', 255);
-    longest[246] = 0;
+    longest[248] = 0;
+    assert_int_equal(put(store, longest, c, 0), INFER_ERROR_ARGUMENT);
+    longest[247] = 0;
     ok(put(store, longest, c, 0));
     assert_int_equal(length_in(store, &m, longest), 3);
     infer_checkpoint_release(c);
@@ -244,6 +247,20 @@ static void test_failures(void **state)
     ckpt_close(&m);
 }
 
+/* What conversations say is not for other users of the machine. */
+static void test_private(void **state)
+{
+    (void)state;
+    NEEDS_HASH();
+    struct stat st;
+    infer_store *store;
+    ok(infer_store_open(engine, tempdir_path("private"), INFER_ZSTR, NULL, &store, &error));
+    infer_store_release(store);
+    assert_int_equal(stat(tempdir_path("private"), &st), 0);
+    assert_int_equal(st.st_mode & 077, 0);
+    assert_int_equal(rmdir(tempdir_path("private")), 0);
+}
+
 /* Damaged files, and files of others, in the directory. */
 static void test_strangers(void **state)
 {
@@ -289,7 +306,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names), cmocka_unit_test(test_calls), cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_failures), cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_failures), cmocka_unit_test(test_strangers), cmocka_unit_test(test_private),
     };
     return cmocka_run_group_tests_name("store_dir", tests, ckpt_setup, ckpt_teardown);
 }

@@ -116,7 +116,11 @@ static void compare_cold(struct world *w, const struct slot *t, uint8_t back)
     INFER_INIT(&o);
     o.n_ctx = t->n_ctx;
     o.kv_type = t->kv_type;
-    if (!t->s || !t->len || infer_session_create(w->model[t->model], &o, &cold, NULL) != INFER_OK)
+    infer_session_info info;
+    INFER_INIT(&info);
+    if (!t->s || infer_session_get_info(t->s, &info, NULL) != INFER_OK || info.approximate)
+        return;
+    if (!t->len || infer_session_create(w->model[t->model], &o, &cold, NULL) != INFER_OK)
         return;
     if (infer_session_fork(t->s, &f, NULL) == INFER_OK && append_shadow(w, cold, t, t->len) == INFER_OK &&
         step_plain(cold) == INFER_OK) {
@@ -155,7 +159,7 @@ static void op_create(struct world *w)
     infer_session_options o;
     INFER_INIT(&o);
     o.n_ctx = sizes[a % 12];
-    o.kv_type = (int32_t)(a >> 4) % 5 - 1;
+    o.kv_type = (int32_t)(a >> 4) % 9 - 1;
     infer_session *s = NULL;
     int m = a & 128 ? 1 : 0;
     if (infer_session_create(w->model[m], a % 7 == 6 ? NULL : &o, &s, NULL) != INFER_OK) {
@@ -193,12 +197,15 @@ static void op_append_rows(struct world *w)
     struct slot *t = pick(w);
     uint8_t a = next_byte(w);
     static float rows[4 * 4096];
-    uint64_t keys[8] = {1, 2, 3, 4, 5, 6, 7, 8}, n = a % 5;
+    uint64_t keys[8], n = a % 5;
     uint32_t width = w->info[t->model].n_embd;
     if (!t->s || t->len + n > MAX_LEN)
         return;
-    for (uint64_t i = 0; i < n; i++)
+    for (uint64_t i = 0; i < n; i++) {
         make_row(ROW_ID - a, width, rows + i * width);
+        keys[2 * i] = (uint64_t)(ROW_ID - a); /* as append_shadow */
+        keys[2 * i + 1] = 7;
+    }
     if (a > 240 && n)
         rows[n * width - 1] = a & 1 ? NAN : INFINITY;
     if (infer_session_append_rows(t->s, rows, keys, n, NULL) != INFER_OK)
@@ -229,6 +236,36 @@ static void op_fork(struct world *w)
     infer_session_release(to->s);
     *to = copy;
     to->s = f;
+}
+
+static void op_shift(struct world *w)
+{
+    struct slot *t = pick(w);
+    uint8_t a = next_byte(w), b = next_byte(w);
+    uint64_t keep = a == 255 ? UINT64_MAX : a % (t->len + 2), drop = b == 255 ? UINT64_MAX : b % (t->len + 2);
+    if (infer_session_shift(t->s, keep, drop, NULL) != INFER_OK)
+        return;
+    demand(t->s && keep <= t->len && drop <= t->len - keep, "shift accepts the wrong lengths");
+    memmove(t->ids + keep, t->ids + keep + drop, (size_t)(t->len - keep - drop) * sizeof *t->ids);
+    t->len -= drop;
+}
+
+static void op_graft(struct world *w)
+{
+    struct slot *t = pick(w);
+    const struct slot *from = pick(w);
+    uint8_t a = next_byte(w), b = next_byte(w);
+    uint64_t first = a == 255 ? UINT64_MAX : a % (from->len + 2), count = b == 255 ? UINT64_MAX : b % (from->len + 2), rerun = 0;
+    infer_checkpoint *c = NULL;
+    if (!from->s || (count < MAX_LEN && t->len + count > MAX_LEN) || infer_checkpoint_create(from->s, &c, NULL) != INFER_OK)
+        return;
+    infer_status st = infer_session_graft(t->s, c, first, count, a % 4 ? 0 : b % 9, &rerun, NULL);
+    infer_checkpoint_release(c);
+    if (st != INFER_OK)
+        return;
+    demand(t->s && t->model == from->model && first + count <= from->len && rerun <= count, "graft accepts what it should not");
+    memmove(t->ids + t->len, from->ids + first, (size_t)count * sizeof *t->ids); /* t may be from */
+    t->len += count;
 }
 
 static void op_step(struct world *w)
@@ -427,7 +464,8 @@ static void op_compare(struct world *w)
 
 static void (*const ops[])(struct world *) = {op_create, op_append, op_append,   op_append_rows, op_truncate, op_fork,
                                               op_step,   op_step,   op_sampling, op_sample,      op_begin,    op_next,
-                                              op_next,   op_generate, op_odd,    op_handles,     op_compare,  op_step};
+                                              op_next,   op_generate, op_odd,    op_handles,     op_compare,  op_step,
+                                              op_shift,  op_graft};
 
 static infer_status open_world(struct world *w, uint8_t how)
 {

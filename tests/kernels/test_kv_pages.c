@@ -22,7 +22,7 @@ static const struct {
 };
 #define N_LEVELS (sizeof levels / sizeof *levels)
 
-enum { LEN = 1300, PAGES = (LEN + 63) / 64, KV_HEADS = 2, HEADS = 6, MAX_DIM = 128 };
+enum { LEN = 1300, MOVED = 400, PAGES = (LEN + 63) / 64, KV_HEADS = 2, HEADS = 6, MAX_DIM = 128 };
 
 static struct device *make(int32_t level, uint32_t threads)
 {
@@ -55,16 +55,17 @@ struct store {
     struct device *d;
     struct dev_kv kv;
     uint64_t bytes; /* of a page */
+    uint32_t len, n_pages;
     struct dev_ref pages[PAGES];
 };
 
-static void store_open(struct store *s, struct device *d, int32_t type, uint32_t dim)
+static void store_open(struct store *s, struct device *d, int32_t type, uint32_t dim, uint32_t len)
 {
     uint64_t half = KV_HEADS * dev_kv_head_bytes(type, dim);
-    *s = (struct store){.d = d, .kv = {type, KV_HEADS, dim, 64, 64 + half}, .bytes = 64 + 2 * half};
+    *s = (struct store){.d = d, .kv = {type, KV_HEADS, dim, 64, 64 + half}, .bytes = 64 + 2 * half, .len = len, .n_pages = (len + 63) / 64};
     char *nan = malloc(s->bytes);
     memset(nan, 0xFF, s->bytes);
-    for (int p = 0; p < PAGES; p++)
+    for (uint32_t p = 0; p < s->n_pages; p++)
         s->pages[p] = upload(d, nan, s->bytes);
     free(nan);
 }
@@ -72,15 +73,15 @@ static void store_open(struct store *s, struct device *d, int32_t type, uint32_t
 static void store_fill(struct store *s, const float *k, const float *v)
 {
     uint32_t width = KV_HEADS * s->kv.head_dim;
-    struct dev_ref dk = upload(s->d, k, LEN * width * 4ull), dv = upload(s->d, v, LEN * width * 4ull);
-    struct dev_seq all = {0, LEN, 0, s->pages};
+    struct dev_ref dk = upload(s->d, k, s->len * width * 4ull), dv = upload(s->d, v, s->len * width * 4ull);
+    struct dev_seq all = {0, s->len, 0, s->pages};
     s->d->ops->kv_write(s->d, &s->kv, dk, width, dv, width, &all, 1);
     s->d->ops->free(s->d, dk.buf), s->d->ops->free(s->d, dv.buf);
 }
 
 static void store_close(struct store *s)
 {
-    for (int p = 0; p < PAGES; p++)
+    for (uint32_t p = 0; p < s->n_pages; p++)
         s->d->ops->free(s->d, s->pages[p].buf);
 }
 
@@ -113,8 +114,13 @@ struct scene {
     uint32_t dim, rows;      /* queries are the elements [from, from + rows) */
     uint64_t from, recent, window;
     float *k, *v, *q;
-    uint64_t lo[LEN], hi[LEN], pages[LEN];
+    uint64_t lo[LEN], hi[LEN], pages[LEN]; /* [rows] */
 };
+
+static uint32_t scene_length(const struct scene *s)
+{
+    return (uint32_t)s->from + s->rows;
+}
 
 static void scene_make(struct scene *s, uint64_t *seed)
 {
@@ -140,7 +146,7 @@ static float *scene_run(const struct scene *s, struct device *d)
     struct store coarse, exact;
     uint32_t width = HEADS * s->dim;
     size_t bytes = (size_t)s->rows * width * 4;
-    store_open(&coarse, d, s->coarse, s->dim), store_open(&exact, d, s->exact, s->dim);
+    store_open(&coarse, d, s->coarse, s->dim, scene_length(s)), store_open(&exact, d, s->exact, s->dim, scene_length(s));
     store_fill(&coarse, s->k, s->v), store_fill(&exact, s->k, s->v);
     for (uint64_t p = 0; p < s->pages[0]; p++) /* no longer there */
         d->ops->free(d, exact.pages[p].buf), exact.pages[p].buf = NULL;
@@ -163,7 +169,8 @@ static float *scene_reference(const struct scene *s)
     struct store coarse, exact, seen;
     uint32_t width = HEADS * s->dim;
     float *out = malloc((size_t)s->rows * width * 4);
-    store_open(&coarse, d, s->coarse, s->dim), store_open(&exact, d, s->exact, s->dim), store_open(&seen, d, INFER_KV_F32, s->dim);
+    store_open(&coarse, d, s->coarse, s->dim, scene_length(s)), store_open(&exact, d, s->exact, s->dim, scene_length(s));
+    store_open(&seen, d, INFER_KV_F32, s->dim, scene_length(s));
     store_fill(&coarse, s->k, s->v), store_fill(&exact, s->k, s->v);
     for (uint32_t r = 0; r < s->rows; r++) {
         for (uint32_t p = 0; p * 64ull < s->hi[r]; p++)
@@ -186,10 +193,10 @@ static void test_mixed(void **state)
 {
     (void)state;
     static const struct scene scenes[] = {
-        {.coarse = INFER_KV_INT8, .exact = INFER_KV_F16, .dim = 40, .rows = 150, .from = 100, .recent = 64},
-        {.coarse = INFER_KV_INT8, .exact = INFER_KV_F32, .dim = 64, .rows = 70, .from = 1190, .recent = 128},
-        {.coarse = INFER_KV_INT8, .exact = INFER_KV_F16, .dim = 128, .rows = 1, .from = 1299, .recent = 64},
-        {.coarse = INFER_KV_INT8, .exact = INFER_KV_F32, .dim = 24, .rows = 90, .from = 1000, .recent = 192, .window = 300},
+        {.coarse = INFER_KV_INT8, .exact = INFER_KV_F16, .dim = 40, .rows = 70, .from = 100, .recent = 64},
+        {.coarse = INFER_KV_INT8, .exact = INFER_KV_F32, .dim = 64, .rows = 40, .from = 290, .recent = 128},
+        {.coarse = INFER_KV_INT8, .exact = INFER_KV_F16, .dim = 64, .rows = 1, .from = 1099, .recent = 64},
+        {.coarse = INFER_KV_INT8, .exact = INFER_KV_F32, .dim = 24, .rows = 30, .from = 420, .recent = 192, .window = 300},
         {.coarse = INFER_KV_INT8_64, .exact = INFER_KV_F16, .dim = 72, .rows = 2, .from = 191, .recent = 64}};
     uint64_t seed = 51;
     uint32_t compared = 0;
@@ -231,13 +238,13 @@ struct move {
 static char *move_run(const struct move *m, struct device *d, const float *k, const float *v, const float *inv_freq, struct store *to)
 {
     struct store from;
-    store_open(&from, d, m->type, m->dim), store_open(to, d, m->type, m->dim);
+    store_open(&from, d, m->type, m->dim, MOVED), store_open(to, d, m->type, m->dim, MOVED);
     store_fill(&from, k, v);
     struct dev_ref inv = upload(d, inv_freq, m->n_rot / 2 * 4);
     d->ops->kv_move(d, &(struct dev_kv_move){from.kv, m->kind, m->n_rot, inv, m->delta, from.pages, to->pages, m->src, m->dst, m->n});
     assert_int_equal(d->ops->sync(d, NULL), INFER_OK);
-    char *all = malloc(PAGES * to->bytes);
-    for (uint32_t p = 0; p < PAGES; p++)
+    char *all = malloc(to->n_pages * to->bytes);
+    for (uint32_t p = 0; p < to->n_pages; p++)
         d->ops->read(d, all + p * to->bytes, to->pages[p], to->bytes);
     d->ops->free(d, inv.buf);
     store_close(&from), store_close(to);
@@ -282,7 +289,7 @@ static void check_moved(const struct move *m, const struct store *s, const char 
     uint32_t width = KV_HEADS * m->dim;
     /* rounded twice; values are below 6 */
     static const double near[] = {[INFER_KV_F16] = 8e-3, [INFER_KV_F32] = 1e-4, [INFER_KV_BF16] = 6e-2, [INFER_KV_INT8] = 0.08, [INFER_KV_INT8_64] = 0.08};
-    for (uint64_t e = 0; e < PAGES * 64; e++)
+    for (uint64_t e = 0; e < s->n_pages * 64; e++)
         for (uint32_t h = 0; h < KV_HEADS; h++)
             for (uint32_t d = 0; d < m->dim; d++) {
                 double step, got = moved(s, all, true, e, h, d, &step), got_v = moved(s, all, false, e, h, d, &step);
@@ -300,8 +307,8 @@ static void test_move(void **state)
 {
     (void)state;
     static const struct move moves[] = {
-        {0, DEV_ROPE_HALVES, 64, 64, -700, 777, 77, 523}, {0, DEV_ROPE_PAIRS, 40, 40, 1, 0, 1, 64},
-        {0, DEV_ROPE_HALVES, 128, 96, 1234, 5, 1000, 250}, {0, DEV_ROPE_PAIRS, 72, 16, -64, 128, 64, 128},
+        {0, DEV_ROPE_HALVES, 64, 64, -200, 277, 77, 123}, {0, DEV_ROPE_PAIRS, 40, 40, 1, 0, 1, 64},
+        {0, DEV_ROPE_HALVES, 128, 96, 1234, 5, 300, 100}, {0, DEV_ROPE_PAIRS, 72, 16, -64, 128, 64, 128},
         {0, DEV_ROPE_HALVES, 24, 24, 0, 70, 70, 200},      {0, DEV_ROPE_PAIRS, 8, 8, 0, 3, 200, 1}};
     uint64_t seed = 52;
     uint32_t compared = 0;
@@ -310,7 +317,7 @@ static void test_move(void **state)
         struct move m = moves[i / 5];
         m.type = (int32_t)(i % 5);
         struct store s;
-        float *k = randoms(&seed, (size_t)LEN * KV_HEADS * m.dim), *v = randoms(&seed, (size_t)LEN * KV_HEADS * m.dim);
+        float *k = randoms(&seed, (size_t)MOVED * KV_HEADS * m.dim), *v = randoms(&seed, (size_t)MOVED * KV_HEADS * m.dim);
         for (uint32_t f = 0; f < m.n_rot / 2; f++)
             inv_freq[f] = (float)pow(10000, -2.0 * f / m.n_rot);
         struct device *scalar = recording_device_create(make(INFER_CPU_SCALAR, 1));
@@ -322,7 +329,7 @@ static void test_move(void **state)
             if (cpu_level_supported(levels[l].level)) {
                 struct device *d = make(levels[l].level, 2);
                 char *got = move_run(&m, d, k, v, inv_freq, &s);
-                if (memcmp(got, want, PAGES * s.bytes))
+                if (memcmp(got, want, s.n_pages * s.bytes))
                     fail_msg("move %zu of type %d, %s", i / 5, (int)m.type, levels[l].name);
                 free(got);
                 d->ops->destroy(d);
@@ -342,20 +349,20 @@ static void test_move_bits(void **state)
     for (int32_t type = INFER_KV_F16; type <= INFER_KV_INT8_64; type++) {
         struct device *d = make(INFER_CPU_AUTO, 2);
         struct store a, b, c;
-        store_open(&a, d, type, 72), store_open(&b, d, type, 72), store_open(&c, d, type, 72);
+        store_open(&a, d, type, 72, MOVED), store_open(&b, d, type, 72, MOVED), store_open(&c, d, type, 72, MOVED);
         char *junk = malloc(a.bytes);
-        for (int p = 0; p < PAGES; p++) {
+        for (uint32_t p = 0; p < a.n_pages; p++) {
             for (uint64_t i = 0; i < a.bytes; i++)
                 junk[i] = (char)test_rand(&seed);
             d->ops->write(d, a.pages[p], junk, a.bytes);
         }
         /* off by 13 and back again is the same as not at all */
-        struct dev_kv_move there = {a.kv, DEV_ROPE_PAIRS, 72, {NULL, 0}, 0, a.pages, b.pages, 0, 13, LEN - 13};
-        struct dev_kv_move back = {a.kv, DEV_ROPE_PAIRS, 72, {NULL, 0}, 0, b.pages, c.pages, 13, 0, LEN - 13};
+        struct dev_kv_move there = {a.kv, DEV_ROPE_PAIRS, 72, {NULL, 0}, 0, a.pages, b.pages, 0, 13, MOVED - 13};
+        struct dev_kv_move back = {a.kv, DEV_ROPE_PAIRS, 72, {NULL, 0}, 0, b.pages, c.pages, 13, 0, MOVED - 13};
         d->ops->kv_move(d, &there);
         d->ops->kv_move(d, &back);
         assert_int_equal(d->ops->sync(d, NULL), INFER_OK);
-        for (uint32_t p = 0; p < (LEN - 13) / 64; p++) {
+        for (uint32_t p = 0; p < (MOVED - 13) / 64; p++) {
             char *x = store_page(&a, p), *y = store_page(&c, p);
             assert_memory_equal(x + 64, y + 64, a.bytes - 64);
             free(x), free(y);
