@@ -1,6 +1,7 @@
 /* Keeps a prompt's computed state in a file: state MODEL.gguf FILE "PROMPT" "QUESTION"
  *
- * The first run computes PROMPT and saves it; later ones map FILE and compute only QUESTION. Both give the same answer, to the bit. */
+ * The first run computes PROMPT and saves it; later ones map FILE and compute only QUESTION. Both give the same answer, to the bit.
+ * FILE is not compared with PROMPT: another prompt wants another file. */
 #include <infer/infer.h>
 #include <stdio.h>
 
