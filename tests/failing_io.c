@@ -88,8 +88,9 @@ static infer_status write_(int fd, uint64_t offset, const void *src, size_t n, i
 
 static infer_status sync_(int fd, int *os_error)
 {
-    (void)fd;
-    return fails(os_error) ? INFER_ERROR_IO : INFER_OK; /* not to the disk: tests would be slow */
+    if (fails(os_error))
+        return INFER_ERROR_IO;
+    return failing_io.real_sync ? os_io_default.sync(fd, os_error) : INFER_OK;
 }
 
 static infer_status rename_(int fd, const char *from, const char *to, int *os_error)
@@ -112,8 +113,9 @@ static infer_status link_(const char *from, const char *to, int *os_error)
 
 static infer_status sync_dir_(const char *dir, int *os_error)
 {
-    (void)dir;
-    return fails(os_error) ? INFER_ERROR_IO : INFER_OK;
+    if (fails(os_error))
+        return INFER_ERROR_IO;
+    return failing_io.real_sync ? os_io_default.sync_dir(dir, os_error) : INFER_OK;
 }
 
 static infer_status unlink_(const char *path, int *os_error)

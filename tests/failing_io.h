@@ -9,6 +9,7 @@ struct failing_io {
     uint64_t fail_at;  /* which of them fails, from 1; 0: none */
     int fail_rest;     /* and all after it */
     int os_error;      /* what it reports: EIO, ENOSPC ... */
+    int real_sync;     /* else `sync` and `sync_dir` do nothing: tests would be slow */
     int no_clone;      /* `clone` and `link` answer UNSUPPORTED */
     int64_t open;      /* descriptors not yet closed */
     int64_t maps;

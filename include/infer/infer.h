@@ -666,7 +666,8 @@ typedef struct infer_step_item {
  * chunks. A session without pending elements is done at once and keeps its logits; if the last element's are not there (rolled back,
  * or not asked for) and the item says INFER_LOGITS_LAST, it is computed again. Of any other session the logits of the step before are
  * gone, also when this one fails.
- * Errors per item: LIMIT (KV budget), NO_MEMORY, NONFINITE, CANCELLED, CHANGED (the mapped file shrank), HOST (the executor). */
+ * Errors per item: LIMIT (KV budget), NO_MEMORY, NONFINITE, CANCELLED, CHANGED (a mapped file shrank), FORMAT (a page of a mapped
+ * checkpoint file is damaged), HOST (the executor). */
 INFER_API infer_status infer_step(infer_step_item *items, uint64_t count, infer_cancel *cancel, infer_error *err);
 
 /* Logits of row number `row` of the last step, in element order: vocab_size floats, borrowed until the session is used again.
@@ -840,7 +841,7 @@ typedef struct infer_store_options {
  * is made, for this user alone, if there is none (but not its parents): a checkpoint file for each name, whole and synced when put returns, mapped when it is got. Other
  * processes may use the directory too; a copy or snapshot of it, taken at any moment, is a store. There, the calls below may also give the errors of
  * infer_checkpoint_save and infer_checkpoint_open, and names are at most 247 bytes long, bytes other than a-z 0-9 _ - . and those above 127 counted
- * three times (ARGUMENT). options may be NULL. Errors: ARGUMENT, NO_MEMORY; of directories IO, NOT_FOUND, UNSUPPORTED (a build without xxHash). */
+ * three times (ARGUMENT). engine is required; options may be NULL. Errors: ARGUMENT, NO_MEMORY; of directories IO, NOT_FOUND, UNSUPPORTED (a build without xxHash). */
 INFER_API infer_status infer_store_open(infer_engine *engine, const char *path, uint64_t path_len,
                                         const infer_store_options *options, infer_store **out, infer_error *err);
 INFER_API infer_store *infer_store_ref(infer_store *store);

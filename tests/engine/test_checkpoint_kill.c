@@ -20,7 +20,8 @@ static void save_for_ever(const struct ckpt_model *m, infer_session *s)
         uint32_t flags = i % 4 == 3 && pack_available() ? INFER_SAVE_ZSTD : 0;
         if (s->length == 400 && infer_session_truncate(s, 300, NULL, &error) != INFER_OK)
             _exit(3);
-        ckpt_append(m, s, i, 1);
+        if (i % 8 == 0)
+            ckpt_append(m, s, i, 1);
         if (ckpt_try_step(s) != INFER_OK || ckpt_save(s, "k", flags, i % 2 ? "parent" : NULL) != INFER_OK)
             _exit(4);
     }
@@ -37,7 +38,7 @@ static void test_kill(void **state)
     ckpt_append(&m, s, 0, 300);
     ckpt_step(s);
     ok(ckpt_save(s, "parent", 0, NULL));
-    for (int i = 0; i < kills; i++) {
+    for (int i = 0; i < kills || (!left_temps && i < 20 * kills); i++) {
         int status;
         pid_t child = fork(); /* no thread is running: the engine has one */
         if (child == 0)
@@ -67,7 +68,8 @@ static void test_kill(void **state)
         }
     }
     print_message("# %d kills, %d of them in the middle of a file\n", kills, left_temps);
-    assert_true(left_temps > 0);
+    if (!left_temps)
+        fail_msg("no kill hit a save: nothing was tested");
     assert_true(tempdir_size("k") > 0);
     infer_session_release(s);
     ckpt_close(&m);

@@ -226,12 +226,12 @@ static void test_every_byte(void **state)
         int in_pages = 0;
         assert_int_equal(write_file(&env_default, "whole", level, NULL, 0, NULL), INFER_OK);
         uint8_t *data = image("whole", &n);
-        for (size_t at = 0; at < n; at += at < 96 || n - at < 400 ? 1 : 31) {
+        for (size_t at = 0; at < n; at += at < 96 || n - at < 400 ? 1 : 61) {
             data[at] ^= (uint8_t)(1u << at % 8);
             must_fail(data, n, at, &in_pages);
             data[at] ^= (uint8_t)(1u << at % 8);
         }
-        assert_true(in_pages > 50); /* damage of pages is found when they are used */
+        assert_true(in_pages > 25); /* damage of pages is found when they are used */
         free(data);
     }
 }
@@ -244,7 +244,7 @@ static void test_every_length(void **state)
     struct kv_file *f;
     assert_int_equal(write_file(&env_default, "whole", 0, NULL, 0, NULL), INFER_OK);
     uint8_t *data = image("whole", &n);
-    for (size_t cut = 0; cut < n; cut += cut % 4096 == 4095 || cut % 4096 <= 1 || n - cut < 300 ? 1 : 397) {
+    for (size_t cut = 0; cut < n; cut += cut % 4096 == 4095 || cut % 4096 <= 1 || n - cut < 300 ? 1 : 1597) {
         tempdir_write("cut", data, cut);
         infer_status st = open_file("cut", &f);
         assert_true(st == INFER_ERROR_TRUNCATED || (cut < 8 && st == INFER_ERROR_FORMAT));
@@ -280,7 +280,7 @@ static void test_forged(void **state)
     struct { size_t from, to; } ranges[] = {{8, 96}, {h->table_offset, n}, {places, places + (PAGES + 1) * sizeof(struct kv_place)}};
     for (int r = 0; r < 3; r++)
         for (size_t at = ranges[r].from; at < ranges[r].to; at += 4)
-            for (size_t k = at / 4 % 2; k < sizeof odd / sizeof *odd; k += 2)
+            for (size_t k = at / 4 % 4; k < sizeof odd / sizeof *odd; k += 4)
                 for (size_t width = 4; width <= 8 && at + width <= n && at % width == 0; width += 4) {
                     memcpy(copy, data, n);
                     memcpy(copy + at, &odd[k], width);
@@ -307,7 +307,7 @@ static void test_forged(void **state)
                     kv_file_release(f);
                 }
     print_message("# %d forged fields, %d of them opened\n", tried, opened);
-    assert_true(tried > 1000 && opened > 0);
+    assert_true(tried > 500 && opened > 0);
     free(copy);
     free(data);
 }
