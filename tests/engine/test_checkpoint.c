@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-
 static void same_logits(const infer_session *a, const infer_session *b)
 {
     const float *x, *y;

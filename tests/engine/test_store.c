@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <string.h>
 
-
 static infer_checkpoint *in_store(infer_store *store, const char *name, uint64_t len)
 {
     infer_checkpoint *c;
