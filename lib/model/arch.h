@@ -10,6 +10,8 @@
 #include "kernels/device.h"
 
 #define MODEL_MAX_LAYERS 512u
+#define MODEL_MAX_EXPERTS 1024u
+#define MODEL_MAX_USED_EXPERTS 64u
 
 /* Where a weight goes. Vectors (norm weights, biases) and matrices share the list. */
 enum slot {
@@ -44,6 +46,17 @@ enum slot {
     SLOT_DOWN,
     SLOT_DOWN_B,
     SLOT_FFN_POST_NORM,
+    /* of layers with experts, which have none of SLOT_GATE to SLOT_DOWN_B */
+    SLOT_ROUTER,
+    SLOT_SHARED_ROUTER, /* its product, through a sigmoid, scales the shared expert */
+    SLOT_SHARED_GATE,
+    SLOT_SHARED_UP,
+    SLOT_SHARED_DOWN,
+    SLOT_ROUTER_BIAS, /* for the choice alone; this and the experts are bound by net_experts.c, elsewhere than in layer.w */
+    SLOT_EXP_GATE,
+    SLOT_EXP_UP,
+    SLOT_EXP_DOWN,
+    SLOT_NONE, /* filled by nothing: the bias of products without one */
     SLOT_COUNT
 };
 
@@ -63,7 +76,13 @@ enum slot_shape {
     SHAPE_EMBD_TO_KV,
     SHAPE_Q_TO_EMBD,
     SHAPE_EMBD_TO_FF,
-    SHAPE_FF_TO_EMBD
+    SHAPE_FF_TO_EMBD,
+    SHAPE_EXPERTS,         /* [n_expert] */
+    SHAPE_EMBD_TO_EXPERTS, /* [n_expert][n_embd] */
+    SHAPE_EMBD_TO_SHARED,  /* [n_ff_shared][n_embd] */
+    SHAPE_SHARED_TO_EMBD,
+    SHAPE_EMBD_TO_EXP,     /* of each expert: [n_ff_exp][n_embd] */
+    SHAPE_EXP_TO_EMBD
 };
 
 enum slot_flags {
@@ -76,6 +95,13 @@ struct slot_name {
     uint8_t slot;  /* enum slot */
     uint8_t flags; /* enum slot_flags */
     const char *name;
+};
+
+/* How a router's products become weights of experts. */
+enum router {
+    ROUTER_SOFTMAX = 1,  /* over all experts; the largest are chosen */
+    ROUTER_SIGMOID,      /* of each */
+    ROUTER_SOFTMAX_LAST  /* the largest products are chosen, then softmax over these */
 };
 
 enum positions { POSITIONS_ROPE, POSITIONS_LEARNED };
@@ -92,6 +118,7 @@ struct arch {
                                 all layers have the window, if there is one */
     uint32_t scale_by_width_layers; /* a model with this many layers scales scores by 1/sqrt(n_embd / n_head); 0: none does */
     float local_rope_base;   /* of window layers, when the file does not say; 0: as the others */
+    bool norm_experts;       /* unless the file says: the weights of the chosen experts are divided by their sum */
     const struct slot_name *slots;
     size_t n_slots;
 };
@@ -102,6 +129,7 @@ struct arch_list {
     size_t n;
 };
 extern const struct arch_list arch_dense; /* architectures.c */
+extern const struct arch_list arch_moe;   /* arch_moe.c */
 
 /* NULL: not known. */
 const struct arch *arch_find(const char *name, size_t len);
@@ -120,6 +148,13 @@ struct hparams {
     float attn_softcap, final_softcap; /* 0: none */
     float embed_scale;
     float logit_scale;                 /* 1: none */
+    /* experts: layers from n_dense on have them; n_expert 0: none has */
+    uint32_t n_expert, n_expert_used, n_dense;
+    uint32_t n_ff_exp, n_ff_shared;    /* of each expert; of the shared one, 0: there is none */
+    uint32_t n_expert_groups, n_groups_used; /* experts are chosen from the best groups; 1: from all */
+    enum router router;
+    bool norm_experts;
+    float expert_scale;                /* of the weights, in the end */
     uint32_t window;                   /* elements that a windowed layer sees, the own one included; 0: none */
     bool windowed[MODEL_MAX_LAYERS]; /* layer sees the window only */
     double rope_base, rope_base_local;
@@ -128,5 +163,10 @@ struct hparams {
     double rope_factor;      /* context extension, >= 1 for linear and yarn */
     double yarn_orig_ctx, yarn_ext_factor, yarn_attn_factor, yarn_beta_fast, yarn_beta_slow;
 };
+
+static inline bool hparams_has_experts(const struct hparams *h, uint32_t layer)
+{
+    return h->n_expert && layer >= h->n_dense;
+}
 
 #endif

@@ -10,24 +10,37 @@ static bool place(uint64_t *at, uint64_t *end, uint64_t rows, uint64_t width)
     return checked_mul(rows, width, &n) && checked_mul(n, 4, &n) && checked_align(n, 64, &n) && checked_add(*end, n, end);
 }
 
+/* Floats of a row of g and u: of the widest feed-forward part that the model has. */
+static uint64_t ff_width(const struct hparams *h)
+{
+    uint64_t n = !h->n_expert || h->n_dense ? h->n_ff : 0, experts = (uint64_t)h->n_expert_used * h->n_ff_exp;
+    n = experts > n ? experts : n;
+    return h->n_ff_shared > n ? h->n_ff_shared : n;
+}
+
 infer_status workspace_fit(struct workspace *ws, const struct net *net, uint32_t rows, infer_error *err)
 {
     const struct hparams *h = &net->h;
-    struct workspace w = {0};
-    uint64_t end = 0, q_width = (uint64_t)h->n_head * h->head_dim, kv_width = (uint64_t)h->n_head_kv * h->head_dim;
+    struct workspace w = {.routing = ws->routing};
+    infer_status st = routing_fit(&w.routing, net, rows, err);
+    ws->routing = w.routing;
+    if (st != INFER_OK)
+        return st;
+    uint64_t chosen = (uint64_t)rows * h->n_expert_used, end = 0, q_width = (uint64_t)h->n_head * h->head_dim, kv_width = (uint64_t)h->n_head_kv * h->head_dim;
     bool ok = place(&w.x, &end, rows, h->n_embd) && place(&w.h, &end, rows, h->n_embd) &&
               place(&w.q, &end, rows, q_width) && place(&w.k, &end, rows, kv_width) &&
               place(&w.v, &end, rows, kv_width) && place(&w.a, &end, rows, q_width) &&
-              place(&w.g, &end, rows, h->n_ff) && place(&w.u, &end, rows, h->n_ff) &&
+              place(&w.g, &end, rows, ff_width(h)) && place(&w.u, &end, rows, ff_width(h)) &&
               place(&w.rope[0], &end, rows, h->n_rot) && place(&w.rope[1], &end, rows, h->n_rot) &&
-              place(&w.picked, &end, LOGIT_ROWS, h->n_embd) && place(&w.logits, &end, LOGIT_ROWS, h->n_logits);
+              place(&w.picked, &end, LOGIT_ROWS, h->n_embd) && place(&w.logits, &end, LOGIT_ROWS, h->n_logits) &&
+              place(&w.experts, &end, chosen, h->n_embd) && place(&w.products, &end, chosen ? rows : 0, h->n_expert + 1);
     if (!ok)
         return err_no_memory(err);
     w.buf = ws->buf;
     w.bytes = ws->bytes;
     if (end > ws->bytes) {
         struct dev_buffer *buf;
-        infer_status st = net->dev->ops->alloc(net->dev, end, &buf, err);
+        st = net->dev->ops->alloc(net->dev, end, &buf, err);
         if (st != INFER_OK)
             return st;
         net->dev->ops->free(net->dev, ws->buf);
@@ -42,15 +55,17 @@ void workspace_free(struct workspace *ws, struct device *dev)
 {
     if (ws->buf)
         dev->ops->free(dev, ws->buf);
+    if (ws->routing.alloc)
+        mem_free(ws->routing.alloc, ws->routing.block);
     *ws = (struct workspace){0};
 }
 
-static struct pass pass_of(const struct net *net, const struct workspace *ws, const struct batch *b)
+static struct pass pass_of(const struct net *net, struct workspace *ws, const struct batch *b)
 {
 #define AT(name) {ws->buf, ws->name}
     struct pass p = {.net = net, .h = &net->h, .dev = net->dev, .ops = net->dev->ops, .b = b, .x = AT(x), .hid = AT(h),
                      .q = AT(q), .k = AT(k), .v = AT(v), .a = AT(a), .g = AT(g), .u = AT(u),
-                     .rope = {AT(rope[0]), AT(rope[1])}, .picked = AT(picked), .logits = AT(logits),
+                     .rope = {AT(rope[0]), AT(rope[1])}, .picked = AT(picked), .logits = AT(logits), .experts = AT(experts), .products = AT(products), .routing = &ws->routing,
                      .q_width = net->h.n_head * net->h.head_dim, .kv_width = net->h.n_head_kv * net->h.head_dim};
 #undef AT
     return p;
@@ -127,7 +142,9 @@ infer_status forward(const struct net *net, struct workspace *ws, const struct b
             return err_set(err, INFER_ERROR_CANCELLED, "cancelled");
         }
         pass_attention(&p, layer);
-        pass_feed_forward(&p, layer);
+        st = pass_feed_forward(&p, layer, err);
+        if (st != INFER_OK)
+            return st;
     }
     if (b->n_out)
         p.ops->add(p.dev, p.x, p.hid, (uint64_t)b->n_row * net->h.n_embd);

@@ -11,7 +11,8 @@ struct pass {
     struct device *dev;
     const struct device_ops *ops;
     const struct batch *b;
-    struct dev_ref x, hid, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, logits;
+    struct dev_ref x, hid, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, logits, experts, products;
+    struct routing *routing;
     uint32_t q_width, kv_width;
 };
 
@@ -34,7 +35,12 @@ void pass_multiply(const struct pass *p, uint32_t layer, struct dev_ref src, uin
 
 /* hid = attention(norm(x)), after x += hid of the layer before: whoever reads x next adds hid to it first. */
 void pass_attention(const struct pass *p, uint32_t layer);
-/* x += hid; hid = feed_forward(norm(x)) */
-void pass_feed_forward(const struct pass *p, uint32_t layer);
+/* x += hid; hid = feed_forward(norm(x)). Fails only where routing waits for the device. */
+infer_status pass_feed_forward(const struct pass *p, uint32_t layer, infer_error *err);
+/* hid = the experts' part of a layer, of hid. */
+infer_status pass_experts(const struct pass *p, uint32_t layer, infer_error *err);
+
+/* Room for the routing of `rows` rows; forward_moe.c. */
+infer_status routing_fit(struct routing *r, const struct net *net, uint32_t rows, infer_error *err);
 
 #endif
