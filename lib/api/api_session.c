@@ -281,10 +281,10 @@ static infer_status run_items(infer_step_item *host, uint64_t count, infer_step_
     for (uint64_t i = 0; i < count; i++) {
         infer_step_item *h = item_at(host, host->size, i);
         if (items[i].hidden) {
-            infer_hidden *out;
-            memcpy(&out, &h->hidden, sizeof out);
-            API_PUT_OUT(out, items[i].hidden);
-            items[i].hidden = out;
+            infer_step_item own; /* with the host's pointer, as far as its struct goes */
+            (void)API_IN(h, &own, infer_step_item, err);
+            API_PUT_OUT(own.hidden, items[i].hidden);
+            items[i].hidden = own.hidden;
         }
         API_PUT_OUT(h, &items[i]);
     }
