@@ -281,8 +281,55 @@ static infer_status file_touch(const char *path)
     return utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0 ? INFER_OK : INFER_ERROR_IO;
 }
 
+#define PATH_BYTES 4096
+
+/* Bytes of path up to its last slash, that included. */
+static size_t folder_len(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+static bool stat_folder(const char *path, struct stat *out)
+{
+    char folder[PATH_BYTES] = ".";
+    size_t n = folder_len(path);
+    if (n) {
+        memcpy(folder, path, n);
+        folder[n] = 0;
+    }
+    return stat(folder, out) == 0;
+}
+
+/* The same name in the same folder. */
+static bool same_entry(const char *a, const char *b)
+{
+    struct stat x, y;
+    return strcmp(a + folder_len(a), b + folder_len(b)) == 0 && stat_folder(a, &x) && stat_folder(b, &y) && x.st_dev == y.st_dev
+           && x.st_ino == y.st_ino;
+}
+
+static bool file_leads_to(const char *path, const char *entry)
+{
+    char at[PATH_BYTES], to[PATH_BYTES];
+    if (strlen(path) >= sizeof at || strlen(entry) >= sizeof at)
+        return false;
+    memcpy(at, path, strlen(path) + 1);
+    for (int i = 0; i < 40; i++) { /* more links than systems follow */
+        if (same_entry(at, entry))
+            return true;
+        ssize_t n = readlink(at, to, sizeof to - 1);
+        size_t folder = n > 0 && to[0] == '/' ? 0 : folder_len(at);
+        if (n <= 0 || folder + (size_t)n >= sizeof at)
+            return false;
+        memcpy(at + folder, to, (size_t)n);
+        at[folder + (size_t)n] = 0;
+    }
+    return false;
+}
+
 const struct os_io os_io_default = {
     file_open, file_dup, file_close, file_stat, file_read, file_map, file_unmap,
     file_create, file_write, file_sync, file_rename, file_link, file_sync_dir, file_unlink, file_reap, file_make_dir, file_list, file_clone,
-    file_touch,
+    file_touch, file_leads_to,
 };

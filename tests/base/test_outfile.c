@@ -204,6 +204,12 @@ static void test_clone(void **state)
         assert_int_equal(tempdir_count(OUTFILE_PREFIX), 0);
         from = tempdir_path("none");
         assert_int_equal(outfile_clone(&env, from, strlen(from), to, strlen(to), true, NULL, &err), INFER_ERROR_NOT_FOUND);
+        from = tempdir_path("folder");
+        assert_true(mkdir(from, 0700) == 0 || no_clone);
+        assert_int_equal(outfile_clone(&env, from, strlen(from), to, strlen(to), true, NULL, &err), INFER_ERROR_UNSUPPORTED);
+        assert_string_equal(err.text, "not a regular file");
+        assert_string_equal(err.file, from);
+        assert_int_equal(tempdir_count(OUTFILE_PREFIX), 0);
         assert_int_equal(failing_io.open, 0);
     }
 }

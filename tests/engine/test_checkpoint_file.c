@@ -1,10 +1,12 @@
 /* Checkpoint files: what goes on from one has the bits of the session it was made of, whichever way it is read. */
+#define _DEFAULT_SOURCE
 #include "ckpt_tests.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const fixtures[] = {"llama", "gemma3"}; /* full attention; sliding windows */
 
@@ -468,6 +470,42 @@ static void test_name_of_an_ancestor(void **state)
     ckpt_close(&m);
 }
 
+/* The same by other names: symbolic links, in one or more steps. A second hard link is another name for good. */
+static void test_links_to_ancestors(void **state)
+{
+    (void)state;
+    NEEDS_HASH();
+    struct ckpt_model m = ckpt_open("llama");
+    infer_session *s = ckpt_session(&m, INFER_KV_F16);
+    ckpt_append(&m, s, 0, 70);
+    ckpt_step(s);
+    ok(ckpt_save(s, "a", 0, NULL));
+    ckpt_append(&m, s, 70, 40);
+    ckpt_step(s);
+    assert_int_equal(symlink("a", tempdir_path("to-a")), 0);
+    assert_int_equal(symlink(tempdir_path("to-a"), tempdir_path("to-to-a")), 0);
+    assert_int_equal(symlink("./a", tempdir_path("to-a-otherwise")), 0);
+    assert_int_equal(symlink("loop", tempdir_path("loop")), 0);
+    static const char *const refused[][2] = {{"a", "to-a"}, {"a", "to-to-a"}, {"to-a", "to-to-a"}, {"a", "to-a-otherwise"}};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_int_equal(ckpt_save(s, refused[i][0], 0, refused[i][1]), INFER_ERROR_ARGUMENT);
+        assert_string_equal(error.name, "parent");
+    }
+    assert_int_not_equal(ckpt_save(s, "a", 0, "loop"), INFER_OK);
+    ok(ckpt_save(s, "b", 0, "to-a")); /* another name: fine */
+    assert_int_equal(ckpt_save(s, "a", 0, "b"), INFER_ERROR_ARGUMENT); /* b's parent is the link */
+    infer_session *r = ckpt_restored(&m, "b");
+    ckpt_same_logits(s, r);
+    infer_session_release(r);
+    assert_int_equal(link(tempdir_path("a"), tempdir_path("hard")), 0);
+    ok(ckpt_save(s, "a", 0, "hard"));
+    r = ckpt_restored(&m, "a");
+    ckpt_same_logits(s, r);
+    infer_session_release(r);
+    infer_session_release(s);
+    ckpt_close(&m);
+}
+
 static void test_arguments(void **state)
 {
     (void)state;
@@ -535,7 +573,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ways),    cmocka_unit_test(test_chain),        cmocka_unit_test(test_generating),
         cmocka_unit_test(test_rows),    cmocka_unit_test(test_corners),      cmocka_unit_test(test_no_leftovers),
-        cmocka_unit_test(test_name_of_an_ancestor), cmocka_unit_test(test_prefix_cache),
+        cmocka_unit_test(test_name_of_an_ancestor), cmocka_unit_test(test_links_to_ancestors),
+        cmocka_unit_test(test_prefix_cache),
         cmocka_unit_test(test_fingerprints), cmocka_unit_test(test_arguments),
     };
     return cmocka_run_group_tests_name("checkpoint_file", tests, ckpt_setup, ckpt_teardown);
