@@ -124,8 +124,10 @@ static infer_status file_create(const char *path, int *fd, int *os_error)
     while (*fd < 0 && errno == EINTR);
     if (*fd < 0)
         return failed(os_error);
-    /* The lock says that the writer lives (see `reap`). One who thinks that this is a file of the dead may be quicker: the name is his. */
-    if (flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    /* The lock says that the writer lives (see `reap`). One who thinks that this is a file of the dead may be quicker,
+     * and hold the lock or have removed the name already: then another name is wanted. */
+    struct stat st;
+    if ((flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) || (fstat(*fd, &st) == 0 && st.st_nlink == 0)) {
         (void)close(*fd);
         *os_error = EEXIST;
         return INFER_ERROR_IO;
@@ -281,6 +283,12 @@ static infer_status file_touch(const char *path)
     return utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0 ? INFER_OK : INFER_ERROR_IO;
 }
 
+static bool file_replaceable(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISLNK(st.st_mode);
+}
+
 #define PATH_BYTES 4096
 
 /* Bytes of path up to its last slash, that included. */
@@ -331,5 +339,5 @@ static bool file_leads_to(const char *path, const char *entry)
 const struct os_io os_io_default = {
     file_open, file_dup, file_close, file_stat, file_read, file_map, file_unmap,
     file_create, file_write, file_sync, file_rename, file_link, file_sync_dir, file_unlink, file_reap, file_make_dir, file_list, file_clone,
-    file_touch, file_leads_to,
+    file_touch, file_replaceable, file_leads_to,
 };

@@ -108,6 +108,8 @@ infer_status outfile_begin(struct outfile *o, const struct env *env, const char 
     o->temp = mem_alloc(&env->alloc, cap);
     o->dir = outfile_dir(env, path, len);
     infer_status st = o->path && o->temp && o->dir ? INFER_OK : err_no_memory(err);
+    if (st == INFER_OK && env->io->replaceable && !env->io->replaceable(o->path))
+        st = err_set(err, INFER_ERROR_UNSUPPORTED, "what has this name is not a regular file, and is not replaced");
     if (st == INFER_OK) {
         memcpy(o->temp, path, base);
         outfile_clean(env, o->dir);
