@@ -1051,8 +1051,8 @@ typedef struct infer_save_options {
 } infer_save_options;
 /* Writes a file: under a temporary name, synced, renamed over whatever had the name; so the path names the old file, or the new one whole, even after a
  * crash. Temporary files of processes that died in this folder are removed. options may be NULL. The checkpoint may be used meanwhile.
- * Errors: IO (the text says when the disk is full), NOT_FOUND (the folder, or the parent), ARGUMENT (also a path that an ancestor has), UNSUPPORTED (no zstd in this build), LIMIT (the
- * parent has 64 ancestors: save whole), CANCELLED, NO_MEMORY, those of opening the parent, FORMAT or CHANGED when the checkpoint itself came
+ * Errors: IO (the text says when the disk is full), NOT_FOUND (the folder, or the parent), ARGUMENT (also a path that an ancestor has), UNSUPPORTED (no zstd in this build; a folder,
+ * device or pipe has the name), LIMIT (the parent has 64 ancestors: save whole), CANCELLED, NO_MEMORY, those of opening the parent, FORMAT or CHANGED when the checkpoint itself came
  * from a file that is damaged. */
 INFER_API infer_status infer_checkpoint_save(const infer_checkpoint *checkpoint, const char *path, uint64_t path_len,
                                              const infer_save_options *options, infer_cancel *cancel, infer_error *err);
