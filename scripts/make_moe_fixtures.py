@@ -36,12 +36,12 @@ MLA = dict(BASE, intermediate_size=48, moe_intermediate_size=16, n_routed_expert
 # NAME: (seed, architecture, layout of quantised tensors or None, configuration, configurations that must change the logits)
 FIXTURES = {
     "mixtral": (0, "mixtral", None, dict(BASE, num_local_experts=6, num_experts_per_tok=2), [dict(num_experts_per_tok=1)]),
-    "qwen3moe": (0, "qwen3_moe", None, dict(EXPERTS, head_dim=24, num_experts=8, num_experts_per_tok=3, norm_topk_prob=True),
+    "qwen3moe": (3, "qwen3_moe", None, dict(EXPERTS, head_dim=24, num_experts=8, num_experts_per_tok=3, norm_topk_prob=True),
                  [dict(norm_topk_prob=False), dict(num_experts_per_tok=2)]),
     # quantised: the golden is of the weights as stored; NAME-f32.gguf holds them expanded
-    "mixtral-q4_0": (0, "mixtral", dict(default=Q.Q4_0), dict(BASE, num_hidden_layers=1, intermediate_size=32, num_local_experts=4,
+    "mixtral-q4_0": (2, "mixtral", dict(default=Q.Q4_0), dict(BASE, num_hidden_layers=1, intermediate_size=32, num_local_experts=4,
                                                               num_experts_per_tok=2), []),
-    "qwen3moe-q4_k": (0, "qwen3_moe", dict(default=Q.Q4_K, attn_output=Q.Q5_0, ffn_down_exps=Q.Q8_0, output=Q.Q6_K), dict(
+    "qwen3moe-q4_k": (1, "qwen3_moe", dict(default=Q.Q4_K, attn_output=Q.Q5_0, ffn_down_exps=Q.Q8_0, output=Q.Q6_K), dict(
         EXPERTS, vocab_size=64, hidden_size=256, head_dim=32, num_hidden_layers=1, num_experts=4, moe_intermediate_size=32,
         norm_topk_prob=True), []),
 }

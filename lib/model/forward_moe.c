@@ -69,7 +69,7 @@ static infer_status route(const struct pass *p, uint32_t layer, uint32_t width, 
 /* The experts of each row, and their weights. */
 static void choose(const struct pass *p, uint32_t layer, uint32_t width, uint16_t *chosen)
 {
-    struct routing *r = p->routing;
+    const struct routing *r = p->routing;
     for (uint32_t row = 0; row < p->b->n_row; row++) {
         const float *products = r->products + (size_t)row * width;
         size_t at = (size_t)row * p->h->n_expert_used;
@@ -154,7 +154,7 @@ static void run_shared(const struct pass *p, uint32_t layer)
 infer_status pass_experts(const struct pass *p, uint32_t layer, infer_error *err)
 {
     const struct hparams *h = p->h;
-    struct routing *r = p->routing;
+    const struct routing *r = p->routing;
     uint32_t first[MODEL_MAX_EXPERTS + 1];
     uint16_t *chosen = r->chosen + (size_t)layer * r->rows * h->n_expert_used;
     bool weighed = shared_is_weighed(p, layer);

@@ -125,12 +125,22 @@ static void read_router(struct reader *r, struct hparams *h)
         bad_value(r, "expert_group_used_count", INFER_ERROR_VALUE, "the groups used have fewer experts than are used");
 }
 
+static bool has_slot(const struct arch *arch, enum slot slot)
+{
+    for (size_t i = 0; i < arch->n_slots; i++)
+        if (arch->slots[i].slot == slot)
+            return true;
+    return false;
+}
+
 static void read_experts(struct reader *r, struct hparams *h)
 {
     h->n_expert = get_u32(r, "expert_count", 0, 0, MODEL_MAX_EXPERTS);
     h->n_expert_used = get_u32(r, "expert_used_count", h->n_expert ? UINT32_MAX : 0, 0, MODEL_MAX_USED_EXPERTS);
     if (r->st == INFER_OK && (h->n_expert_used > h->n_expert || (h->n_expert && !h->n_expert_used)))
         bad_value(r, "expert_used_count", INFER_ERROR_VALUE, "must be between 1 and the number of experts");
+    if (r->st == INFER_OK && h->n_expert && !has_slot(r->arch, SLOT_ROUTER))
+        bad_value(r, "expert_count", INFER_ERROR_UNSUPPORTED, "experts are not supported in this architecture");
     if (r->st != INFER_OK || !h->n_expert)
         return;
     h->n_dense = get_u32(r, "leading_dense_block_count", 0, 0, h->n_layer);
@@ -156,7 +166,7 @@ static void read_windows(struct reader *r, struct hparams *h)
         period = get_u32(r, "attention.sliding_window_pattern", 0, 0, MODEL_MAX_LAYERS);
     if (r->st != INFER_OK)
         return;
-    if (h->window >= h->n_ctx_train)
+    if ((h->encoder ? h->window / 2 : h->window) >= h->n_ctx_train)
         h->window = 0; /* never reached */
     for (uint32_t i = 0; i < h->n_layer; i++)
         h->windowed[i] = h->window && (flags ? each[i] != 0 : period == 0 || (i + 1) % period != 0);
@@ -224,12 +234,26 @@ static void read_rope(struct reader *r, struct hparams *h)
     read_scaling(r, h);
 }
 
+/* Whether elements see those behind them too, and what becomes of the rows of a text. GGUF counts kinds of pooling from 0, INFER_POOLING_* from 1. */
+static void read_embedding(struct reader *r, struct hparams *h)
+{
+    struct key k = key_of(r->arch, "attention.causal");
+    bool causal = !r->arch->encoder;
+    if (r->st == INFER_OK)
+        r->st = file_get_bool_or(r->f, k.s, causal, &causal, r->err);
+    h->encoder = !causal;
+    uint32_t usual = h->encoder ? INFER_POOLING_MEAN : INFER_POOLING_LAST;
+    h->embed_tokens = get_u32(r, "embedding_tokens", h->n_ctx_train, 1, 1u << 30); /* from sentence_bert_config.json; no key of GGUF files */
+    h->pooling = (int32_t)get_u32(r, "pooling_type", usual - 1, 0, INFER_POOLING_RANK - 1) + 1;
+}
+
 infer_status hparams_read(const struct infer_file *f, const struct arch *arch, struct hparams *h, infer_error *err)
 {
     struct reader r = {f, arch, err, INFER_OK};
     *h = (struct hparams){0};
     read_sizes(&r, h);
     read_experts(&r, h);
+    read_embedding(&r, h);
     read_constants(&r, h);
     read_rope(&r, h);
     return r.st;

@@ -138,10 +138,10 @@ static const struct bits bits_v1[] = {
     {"llama-q4_1", 0x5ff51ff579cd1fb1},
     {"llama-mix32", 0x861cd297cf7ef13b},
     {"llama-mix256", 0x3b7468fc8133fecf},
-    {"mixtral", 0},
-    {"qwen3moe", 0},
-    {"mixtral-q4_0", 0},
-    {"qwen3moe-q4_k", 0},
+    {"mixtral", 0x70d9bc60d4beddab},
+    {"qwen3moe", 0x6f02418d048e3f44},
+    {"mixtral-q4_0", 0x00781cfb64bfe76e},
+    {"qwen3moe-q4_k", 0x0da75108c2dea39c},
 };
 
 /* The same with int8 KV. */
