@@ -84,7 +84,7 @@ struct arch {
     const char *name; /* general.architecture, and the prefix of the file's keys */
     enum dev_norm_kind norm;
     enum positions positions;
-    enum dev_rope_kind rope;
+    enum dev_rope_kind rope; /* of GGUF files */
     enum dev_act act;
     bool gated;              /* feed-forward: down(act(gate x) * up x); else down(act(up x)) */
     bool scale_embeddings;   /* by sqrt(n_embd) */
@@ -95,6 +95,13 @@ struct arch {
     const struct slot_name *slots;
     size_t n_slots;
 };
+
+/* The architectures of a family, one file each. */
+struct arch_list {
+    const struct arch *archs;
+    size_t n;
+};
+extern const struct arch_list arch_dense; /* architectures.c */
 
 /* NULL: not known. */
 const struct arch *arch_find(const char *name, size_t len);
@@ -116,6 +123,7 @@ struct hparams {
     uint32_t window;                   /* elements that a windowed layer sees, the own one included; 0: none */
     bool windowed[MODEL_MAX_LAYERS]; /* layer sees the window only */
     double rope_base, rope_base_local;
+    enum dev_rope_kind rope; /* the architecture's, or DEV_ROPE_HALVES where the file keeps Q and K as Hugging Face does */
     enum rope_scaling rope_scaling;
     double rope_factor;      /* context extension, >= 1 for linear and yarn */
     double yarn_orig_ctx, yarn_ext_factor, yarn_attn_factor, yarn_beta_fast, yarn_beta_slow;

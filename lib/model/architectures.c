@@ -1,32 +1,8 @@
 /* The architectures. To add one built from known parts: a slot table, a descriptor, a line in `all`, and a golden test. Names of
  * keys and tensors are those of the GGUF files that llama.cpp's converters write. */
-#include "model/arch.h"
+#include "model/arch_slots.h"
 
 #include <string.h>
-
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-
-#define EMBEDDINGS                                                                                                     \
-    {SLOT_TOKEN_EMBD, 0, "token_embd.weight"}, {SLOT_OUT_NORM, 0, "output_norm.weight"},                               \
-    {                                                                                                                  \
-        SLOT_OUTPUT, SLOT_OPTIONAL, "output.weight" /* absent: tied to the embeddings */                               \
-    }
-#define SEPARATE_QKV                                                                                                   \
-    {SLOT_ATTN_NORM, 0, "blk.%u.attn_norm.weight"}, {SLOT_Q, 0, "blk.%u.attn_q.weight"},                               \
-        {SLOT_K, 0, "blk.%u.attn_k.weight"}, {SLOT_V, 0, "blk.%u.attn_v.weight"},                                      \
-    {                                                                                                                  \
-        SLOT_ATTN_OUT, 0, "blk.%u.attn_output.weight"                                                                  \
-    }
-#define GATED_FFN                                                                                                      \
-    {SLOT_FFN_NORM, 0, "blk.%u.ffn_norm.weight"}, {SLOT_GATE, 0, "blk.%u.ffn_gate.weight"},                            \
-        {SLOT_UP, 0, "blk.%u.ffn_up.weight"},                                                                          \
-    {                                                                                                                  \
-        SLOT_DOWN, 0, "blk.%u.ffn_down.weight"                                                                         \
-    }
-#define ROPE_FACTORS                                                                                                   \
-    {                                                                                                                  \
-        SLOT_ROPE_FACTORS, SLOT_OPTIONAL, "rope_freqs.weight"                                                          \
-    }
 
 static const struct slot_name llama_slots[] = {
     EMBEDDINGS,
@@ -108,11 +84,15 @@ static const struct arch all[] = {
      .slots = gpt2_slots, .n_slots = COUNT(gpt2_slots)},
 };
 
+const struct arch_list arch_dense = {all, COUNT(all)};
+
 const struct arch *arch_find(const char *name, size_t len)
 {
-    for (size_t i = 0; i < COUNT(all); i++)
-        if (strlen(all[i].name) == len && !memcmp(all[i].name, name, len))
-            return &all[i];
+    static const struct arch_list *const lists[] = {&arch_dense};
+    for (size_t l = 0; l < COUNT(lists); l++)
+        for (size_t i = 0; i < lists[l]->n; i++)
+            if (strlen(lists[l]->archs[i].name) == len && !memcmp(lists[l]->archs[i].name, name, len))
+                return &lists[l]->archs[i];
     return NULL;
 }
 

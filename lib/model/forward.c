@@ -1,4 +1,4 @@
-#include "model/forward.h"
+#include "model/forward_pass.h"
 
 #include "base/checked.h"
 
@@ -45,17 +45,6 @@ void workspace_free(struct workspace *ws, struct device *dev)
     *ws = (struct workspace){0};
 }
 
-/* What the steps of one pass share. */
-struct pass {
-    const struct net *net;
-    const struct hparams *h;
-    struct device *dev;
-    const struct device_ops *ops;
-    const struct batch *b;
-    struct dev_ref x, hid, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, logits;
-    uint32_t q_width, kv_width;
-};
-
 static struct pass pass_of(const struct net *net, const struct workspace *ws, const struct batch *b)
 {
 #define AT(name) {ws->buf, ws->name}
@@ -84,8 +73,7 @@ static void embed(const struct pass *p)
                                    b->n_row, p->net->rope_mscale[group]);
 }
 
-/* dst = norm(src) over rows of n_embd; dst may be src. With add: src += add first. */
-static void add_norm(const struct pass *p, struct dev_ref dst, struct dev_ref src, struct dev_ref add, uint32_t n_row,
+void pass_add_norm(const struct pass *p, struct dev_ref dst, struct dev_ref src, struct dev_ref add, uint32_t n_row,
                      const struct dev_weight *weight, const struct dev_weight *bias)
 {
     uint32_t width = p->h->n_embd;
@@ -94,95 +82,21 @@ static void add_norm(const struct pass *p, struct dev_ref dst, struct dev_ref sr
                                             .dst_stride = width, .src_stride = width, .eps = p->h->eps});
 }
 
-static void norm(const struct pass *p, struct dev_ref x, uint32_t n_row, const struct dev_weight *weight,
+void pass_norm(const struct pass *p, struct dev_ref x, uint32_t n_row, const struct dev_weight *weight,
                  const struct dev_weight *bias)
 {
-    add_norm(p, x, x, (struct dev_ref){0}, n_row, weight, bias);
+    pass_add_norm(p, x, x, (struct dev_ref){0}, n_row, weight, bias);
 }
 
-static struct dev_matmul product(const struct net *net, uint32_t layer, enum slot w, enum slot bias, struct dev_ref dst,
-                                 uint32_t dst_stride)
+void pass_multiply(const struct pass *p, uint32_t layer, struct dev_ref src, uint32_t src_stride,
+                   const struct product *products, uint32_t n)
 {
-    return (struct dev_matmul){*net_layer(net, layer, w), net_layer(net, layer, bias)->data, dst, dst_stride};
-}
-
-/* QK norm and rope of the heads in x [n_row][n_head][head_dim]. */
-static void prepare_heads(const struct pass *p, uint32_t layer, struct dev_ref x, uint32_t n_head, enum slot norm_slot)
-{
-    const struct dev_weight *w = net_layer(p->net, layer, norm_slot);
-    uint32_t width = n_head * p->h->head_dim;
-    if (w->data.buf)
-        p->ops->norm(p->dev, &(struct dev_norm){.kind = p->net->arch->norm, .dst = x, .src = x, .weight = w->data,
-                                                .n_outer = p->b->n_row, .n_inner = n_head, .width = p->h->head_dim,
-                                                .dst_stride = width, .src_stride = width, .eps = p->h->eps});
-    if (p->net->arch->positions == POSITIONS_ROPE)
-        p->ops->rope(p->dev, &(struct dev_rope){.kind = p->net->arch->rope, .x = x,
-                                                .table = p->rope[p->net->layers[layer].group], .n_row = p->b->n_row,
-                                                .n_head = n_head, .head_dim = p->h->head_dim, .n_rot = p->h->n_rot,
-                                                .stride = width});
-}
-
-/* What a layer of a mixed session keeps beside its int8. */
-static struct dev_exact exact_of(const struct pass *p, uint32_t layer)
-{
-    const struct batch *b = p->b;
-    if (!net_kv_is_mixed(b->kv_type))
-        return (struct dev_exact){.pages = NULL};
-    return (struct dev_exact){net_kv(p->net, b->kv_type, layer, true), b->seqs[NET_KV_EXACT(p->net->layers[layer].group)],
-                              b->exact_pages};
-}
-
-/* hid = attention(norm(x)), after x += hid of the layer before: whoever reads x next adds hid to it first. */
-static void attention_block(const struct pass *p, uint32_t layer)
-{
-    const struct net *net = p->net;
-    const struct batch *b = p->b;
-    uint32_t group = net->layers[layer].group;
-    struct dev_kv kv = net_kv(net, b->kv_type, layer, false);
-    struct dev_exact exact = exact_of(p, layer);
-    add_norm(p, p->hid, p->x, layer ? p->hid : (struct dev_ref){0}, b->n_row, net_layer(net, layer, SLOT_ATTN_NORM),
-             net_layer(net, layer, SLOT_ATTN_NORM_B));
-    struct dev_matmul qkv[3] = {product(net, layer, SLOT_Q, SLOT_Q_B, p->q, p->q_width),
-                                product(net, layer, SLOT_K, SLOT_K_B, p->k, p->kv_width),
-                                product(net, layer, SLOT_V, SLOT_V_B, p->v, p->kv_width)};
-    p->ops->matmul(p->dev, p->hid, p->h->n_embd, b->n_row, qkv, 3);
-    prepare_heads(p, layer, p->q, p->h->n_head, SLOT_Q_NORM);
-    prepare_heads(p, layer, p->k, p->h->n_head_kv, SLOT_K_NORM);
-    p->ops->kv_write(p->dev, &kv, p->k, p->kv_width, p->v, p->kv_width, b->seqs[group], b->n_seq);
-    if (exact.pages)
-        p->ops->kv_write(p->dev, &exact.kv, p->k, p->kv_width, p->v, p->kv_width, exact.seqs, b->n_seq);
-    p->ops->attention(p->dev, &(struct dev_attention){.dst = p->a, .q = p->q, .q_stride = p->q_width,
-                                                      .dst_stride = p->q_width, .n_head = p->h->n_head,
-                                                      .scale = p->h->attn_scale, .softcap = p->h->attn_softcap,
-                                                      .kv = kv, .seqs = b->seqs[group], .n_seq = b->n_seq,
-                                                      .lo = b->lo[group], .hi = b->hi, .exact = exact});
-    struct dev_matmul out = product(net, layer, SLOT_ATTN_OUT, SLOT_ATTN_OUT_B, p->hid, p->h->n_embd);
-    p->ops->matmul(p->dev, p->a, p->q_width, b->n_row, &out, 1);
-    const struct dev_weight *post = net_layer(net, layer, SLOT_ATTN_POST_NORM);
-    if (post->data.buf)
-        norm(p, p->hid, b->n_row, post, &(struct dev_weight){0});
-}
-
-/* x += hid; hid = feed_forward(norm(x)) */
-static void feed_forward_block(const struct pass *p, uint32_t layer)
-{
-    const struct net *net = p->net;
-    uint32_t n_row = p->b->n_row, n_ff = p->h->n_ff;
-    add_norm(p, p->hid, p->x, p->hid, n_row, net_layer(net, layer, SLOT_FFN_NORM), net_layer(net, layer, SLOT_FFN_NORM_B));
-    struct dev_matmul in[2] = {product(net, layer, SLOT_UP, SLOT_UP_B, p->u, n_ff),
-                               product(net, layer, SLOT_GATE, SLOT_GATE_B, p->g, n_ff)};
-    if (net->arch->gated) {
-        p->ops->matmul(p->dev, p->hid, p->h->n_embd, n_row, in, 2);
-        p->ops->act(p->dev, net->arch->act, p->u, p->g, p->u, n_row, n_ff, n_ff);
-    } else {
-        p->ops->matmul(p->dev, p->hid, p->h->n_embd, n_row, in, 1);
-        p->ops->act(p->dev, net->arch->act, p->u, p->u, (struct dev_ref){0}, n_row, n_ff, n_ff);
-    }
-    struct dev_matmul down = product(net, layer, SLOT_DOWN, SLOT_DOWN_B, p->hid, p->h->n_embd);
-    p->ops->matmul(p->dev, p->u, n_ff, n_row, &down, 1);
-    const struct dev_weight *post = net_layer(net, layer, SLOT_FFN_POST_NORM);
-    if (post->data.buf)
-        norm(p, p->hid, n_row, post, &(struct dev_weight){0});
+    struct dev_matmul ops[3];
+    for (uint32_t i = 0; i < n; i++)
+        ops[i] = (struct dev_matmul){*net_layer(p->net, layer, products[i].weight),
+                                     net_layer(p->net, layer, products[i].bias)->data, products[i].dst,
+                                     products[i].dst_stride};
+    p->ops->matmul(p->dev, src, src_stride, p->b->n_row, ops, n);
 }
 
 /* Logits of `n` wanted rows, from number `first` of them. */
@@ -191,7 +105,7 @@ static void head(const struct pass *p, uint32_t first, uint32_t n)
     const struct net *net = p->net;
     uint64_t n_logits = p->h->n_logits;
     p->ops->gather(p->dev, p->picked, p->x, p->b->out_rows + first, n, p->h->n_embd);
-    norm(p, p->picked, n, &net->global[SLOT_OUT_NORM], &net->global[SLOT_OUT_NORM_B]);
+    pass_norm(p, p->picked, n, &net->global[SLOT_OUT_NORM], &net->global[SLOT_OUT_NORM_B]);
     struct dev_matmul out = {net->global[SLOT_OUTPUT], {0}, p->logits, (uint32_t)n_logits};
     p->ops->matmul(p->dev, p->picked, p->h->n_embd, n, &out, 1);
     if (p->h->logit_scale != 1.0f)
@@ -212,8 +126,8 @@ infer_status forward(const struct net *net, struct workspace *ws, const struct b
             (void)net->dev->ops->sync(net->dev, NULL);
             return err_set(err, INFER_ERROR_CANCELLED, "cancelled");
         }
-        attention_block(&p, layer);
-        feed_forward_block(&p, layer);
+        pass_attention(&p, layer);
+        pass_feed_forward(&p, layer);
     }
     if (b->n_out)
         p.ops->add(p.dev, p.x, p.hid, (uint64_t)b->n_row * net->h.n_embd);

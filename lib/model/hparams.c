@@ -184,6 +184,10 @@ static void read_rope(struct reader *r, struct hparams *h)
     h->rope_base = get_f32(r, "rope.freq_base", 10000.0f, 1.0f, 1e30f);
     float local = r->arch->local_rope_base != 0 ? r->arch->local_rope_base : (float)h->rope_base;
     h->rope_base_local = get_f32(r, "rope.freq_base_swa", local, 1.0f, 1e30f);
+    bool halves = false;
+    if (r->st == INFER_OK)
+        r->st = file_get_bool_or(r->f, "libinfer.rope_halves", false, &halves, r->err);
+    h->rope = halves ? DEV_ROPE_HALVES : r->arch->rope;
     read_scaling(r, h);
 }
 

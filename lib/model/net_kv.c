@@ -45,7 +45,7 @@ void net_kv_move(const struct net *net, int32_t kv_type, uint32_t kv_group, cons
     for (uint32_t l = 0; l < net->h.n_layer; l++)
         if (net->layers[l].group == group)
             net->dev->ops->kv_move(net->dev, &(struct dev_kv_move){.kv = net_kv(net, kv_type, l, kv_group != group),
-                                                                   .kind = net->arch->rope, .n_rot = net->h.n_rot,
+                                                                   .kind = net->h.rope, .n_rot = net->h.n_rot,
                                                                    .inv_freq = net->inv_freq[group], .delta = span->delta,
                                                                    .src_pages = span->src_pages, .dst_pages = span->dst_pages,
                                                                    .src = span->src, .dst = span->dst, .n = span->n});

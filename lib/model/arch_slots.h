@@ -1,0 +1,31 @@
+/* Runs of slots that many architectures share, by their names in GGUF files. */
+#ifndef MODEL_ARCH_SLOTS_H
+#define MODEL_ARCH_SLOTS_H
+
+#include "model/arch.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+#define EMBEDDINGS                                                                                                     \
+    {SLOT_TOKEN_EMBD, 0, "token_embd.weight"}, {SLOT_OUT_NORM, 0, "output_norm.weight"},                               \
+    {                                                                                                                  \
+        SLOT_OUTPUT, SLOT_OPTIONAL, "output.weight" /* absent: tied to the embeddings */                               \
+    }
+#define SEPARATE_QKV                                                                                                   \
+    {SLOT_ATTN_NORM, 0, "blk.%u.attn_norm.weight"}, {SLOT_Q, 0, "blk.%u.attn_q.weight"},                               \
+        {SLOT_K, 0, "blk.%u.attn_k.weight"}, {SLOT_V, 0, "blk.%u.attn_v.weight"},                                      \
+    {                                                                                                                  \
+        SLOT_ATTN_OUT, 0, "blk.%u.attn_output.weight"                                                                  \
+    }
+#define GATED_FFN                                                                                                      \
+    {SLOT_FFN_NORM, 0, "blk.%u.ffn_norm.weight"}, {SLOT_GATE, 0, "blk.%u.ffn_gate.weight"},                            \
+        {SLOT_UP, 0, "blk.%u.ffn_up.weight"},                                                                          \
+    {                                                                                                                  \
+        SLOT_DOWN, 0, "blk.%u.ffn_down.weight"                                                                         \
+    }
+#define ROPE_FACTORS                                                                                                   \
+    {                                                                                                                  \
+        SLOT_ROPE_FACTORS, SLOT_OPTIONAL, "rope_freqs.weight"                                                          \
+    }
+
+#endif

@@ -1,0 +1,40 @@
+/* One forward pass as its parts see it: the activations and the steps that several parts share. Private to forward*.c. */
+#ifndef MODEL_FORWARD_PASS_H
+#define MODEL_FORWARD_PASS_H
+
+#include "model/forward.h"
+
+/* x: the residual stream. hid: what the part before left to be added to it. All f32 [n_row][width]. */
+struct pass {
+    const struct net *net;
+    const struct hparams *h;
+    struct device *dev;
+    const struct device_ops *ops;
+    const struct batch *b;
+    struct dev_ref x, hid, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, logits;
+    uint32_t q_width, kv_width;
+};
+
+/* dst = norm(src) over rows of n_embd; dst may be src. With add: src += add first. */
+void pass_add_norm(const struct pass *p, struct dev_ref dst, struct dev_ref src, struct dev_ref add, uint32_t n_row,
+                   const struct dev_weight *weight, const struct dev_weight *bias);
+void pass_norm(const struct pass *p, struct dev_ref x, uint32_t n_row, const struct dev_weight *weight,
+               const struct dev_weight *bias);
+
+/* One weight of a layer and where its product goes. */
+struct product {
+    enum slot weight, bias; /* of an architecture without biases: a slot that no tensor fills */
+    struct dev_ref dst;
+    uint32_t dst_stride;
+};
+
+/* The products of the batch's rows of src [n_row][src_stride] with n weights (at most 3) of one layer. */
+void pass_multiply(const struct pass *p, uint32_t layer, struct dev_ref src, uint32_t src_stride,
+                   const struct product *products, uint32_t n);
+
+/* hid = attention(norm(x)), after x += hid of the layer before: whoever reads x next adds hid to it first. */
+void pass_attention(const struct pass *p, uint32_t layer);
+/* x += hid; hid = feed_forward(norm(x)) */
+void pass_feed_forward(const struct pass *p, uint32_t layer);
+
+#endif
