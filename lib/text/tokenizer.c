@@ -4,12 +4,13 @@
 
 #include "base/fpenv.h"
 #include "base/utf8.h"
+#include "formats/tokenizer_json.h"
 #include "text/tokenizer_impl.h"
 #include "text/unicode.h"
 
 #define KEY_MODEL    "tokenizer.ggml.model"
 #define KEY_PRE      "tokenizer.ggml.pre"
-#define KEY_JSON     "tokenizer.huggingface.json"
+#define KEY_JSON     FILE_KEY_TOKENIZER_JSON
 #define KEY_CHARSMAP "tokenizer.ggml.precompiled_charsmap"
 
 /* ---- Opening */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "formats/tokenizer_json.h"
 
-#define KEY_JSON "tokenizer.huggingface.json"
 #define TREE_LIMIT ((size_t)64 << 20) /* memory of the tree of one part that is not a long list */
 
 /* ---- The reader: paths, errors, members */
@@ -381,7 +381,7 @@ static infer_status open_parts(struct tj_reader *r, struct parts *p)
 infer_status tokjson_open(struct infer_tokenizer *t, infer_error *err)
 {
     struct file_str text;
-    infer_status st = file_get_string(t->file, KEY_JSON, &text, err);
+    infer_status st = file_get_string(t->file, FILE_KEY_TOKENIZER_JSON, &text, err);
     if (st != INFER_OK)
         return st;
     struct tokjson *j = t->json = mem_zalloc(&t->env->alloc, sizeof *j);

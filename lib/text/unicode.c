@@ -251,6 +251,14 @@ static void segment_flush(struct segment *s, enum uc_form form, struct buf *out)
     s->len = 0;
 }
 
+/* Whether the compatibility decomposition begins with a character that may join what stands before it. */
+static bool compat_joins(uint32_t cp)
+{
+    size_t from, to;
+    return cp >= 0xA0 && find_decomposition(compat_cp, compat_off, COUNT(compat_cp), cp, &from, &to) &&
+           (uc_props(compat_data[from]) & UC_NFC);
+}
+
 /* A segment begins at a character that neither changes nor joins what stands before it. */
 void uc_normalize(enum uc_form form, const char *text, size_t len, struct buf *out)
 {
@@ -264,7 +272,7 @@ void uc_normalize(enum uc_form form, const char *text, size_t len, struct buf *o
             cp = utf8_decode(text + i, len - i, &used);
         if (cp == UTF8_BAD)
             cp = 0xFFFD;
-        if (s.len && !(uc_props(cp) & UC_NFC))
+        if (s.len && !(uc_props(cp) & UC_NFC) && !(compat && compat_joins(cp)))
             segment_flush(&s, form, out);
         segment_decompose(&s, cp, compat);
     }
