@@ -475,8 +475,8 @@ int main(int argc, char **argv)
     } kinds[] = {{"chunks", test_chunks},     {"threads", test_threads},   {"batches", test_batches},
                  {"mixed", test_mixed},       {"variants", test_variants}, {"modes", test_modes},
                  {"rollback", test_rollback}, {"rows", test_rows}};
-    static char names[256][64];
-    struct CMUnitTest tests[256];
+    static char names[640][64];
+    struct CMUnitTest tests[640];
     size_t n = 0;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (int q = 0; q < 2; q++)
