@@ -38,6 +38,19 @@ FIXTURES = {
     "mixtral": (0, "mixtral", None, dict(BASE, num_local_experts=6, num_experts_per_tok=2), [dict(num_experts_per_tok=1)]),
     "qwen3moe": (3, "qwen3_moe", None, dict(EXPERTS, head_dim=24, num_experts=8, num_experts_per_tok=3, norm_topk_prob=True),
                  [dict(norm_topk_prob=False), dict(num_experts_per_tok=2)]),
+    "qwen2moe": (0, "qwen2_moe", None, dict(EXPERTS, shared_expert_intermediate_size=32, norm_topk_prob=False), [dict(norm_topk_prob=True)]),
+    "olmoe": (0, "olmoe", None, dict(EXPERTS, num_key_value_heads=4, intermediate_size=16, moe_intermediate_size=16, norm_topk_prob=False), [dict(norm_topk_prob=True)]),
+    # as DeepSeek V2 Lite: queries at once, softmax, YaRN with mscale; and the same as older files have it
+    "deepseek2": (0, "deepseek_v2", None, dict(MLA, topk_method="greedy", routed_scaling_factor=1.5, rope_parameters=YARN),
+                  [dict(rope_parameters=ROPE), dict(routed_scaling_factor=1.0), dict(rope_parameters=dict(YARN, mscale_all_dim=0.1))]),
+    "deepseek2-kv_b": (0, "deepseek_v2", None, dict(MLA, topk_method="greedy", routed_scaling_factor=1.5, rope_parameters=YARN), []),
+    # as DeepSeek V2: queries through a narrow middle, experts of the best groups
+    "deepseek2-groups": (0, "deepseek_v2", None, dict(MLA, q_lora_rank=24, n_routed_experts=8, n_group=4, topk_group=2,
+                                                      topk_method="group_limited_greedy"), [dict(topk_method="greedy")]),
+    # as DeepSeek V3: sigmoid with a bias for the choice, groups by their best two
+    "deepseek3": (0, "deepseek_v3", None, dict(MLA, q_lora_rank=24, n_routed_experts=8, n_group=4, topk_group=2, n_shared_experts=1,
+                                               norm_topk_prob=True, routed_scaling_factor=2.5),
+                  [dict(norm_topk_prob=False), dict(topk_group=4), dict(routed_scaling_factor=1.0)]),
     # quantised: the golden is of the weights as stored; NAME-f32.gguf holds them expanded
     "mixtral-q4_0": (2, "mixtral", dict(default=Q.Q4_0), dict(BASE, num_hidden_layers=1, intermediate_size=32, num_local_experts=4,
                                                               num_experts_per_tok=2), []),
