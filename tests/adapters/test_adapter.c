@@ -109,6 +109,9 @@ static void test_more_lora(void **state)
     adapter_release(a);
     a = open_path(DATA "lora-layers");
     assert_int_equal(a->n_targets, 2);
+    struct infer_adapter *bin = open_path(DATA "lora-bin"); /* the same numbers in a PyTorch file */
+    assert_true(hash_128_equal(bin->hash, a->hash));
+    adapter_release(bin);
     adapter_release(a);
     a = open_path(DATA "alora");
     assert_int_equal(a->n_invocation, 3);
