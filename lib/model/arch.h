@@ -20,6 +20,8 @@ enum slot {
     SLOT_OUT_NORM_B,
     SLOT_OUTPUT,
     SLOT_ROPE_FACTORS,
+    SLOT_ROPE_SHORT, /* LongRoPE's factors: for contexts up to the original one, */
+    SLOT_ROPE_LONG,  /* and for longer ones */
     SLOT_GLOBAL_COUNT,
     /* one a layer */
     SLOT_ATTN_NORM = SLOT_GLOBAL_COUNT,
@@ -68,7 +70,11 @@ enum slot_shape {
 
 enum slot_flags {
     SLOT_OPTIONAL = 1,
-    SLOT_FUSED_QKV = 2 /* the tensor holds Q, K and V one after the other; this slot takes its part of the rows */
+    SLOT_FUSED_QKV = 2, /* the tensor holds Q, K and V one after the other; this slot takes its part of the rows */
+    SLOT_FUSED_GATE_UP = 4,   /* likewise gate and up */
+    SLOT_ALL_HEADS = 8,       /* a norm's weights over all heads as one row, not over each */
+    SLOT_EACH_HEAD = 16,      /* a norm's weights differ from head to head: [heads][head_dim] */
+    SLOT_UNLESS_PARALLEL = 32 /* optional where hparams.parallel */
 };
 
 /* One tensor name that fills a slot; %u in it stands for the layer's number. Several entries for a slot: the first that exists is taken. */
@@ -92,6 +98,9 @@ struct arch {
                                 all layers have the window, if there is one */
     uint32_t scale_by_width_layers; /* a model with this many layers scales scores by 1/sqrt(n_embd / n_head); 0: none does */
     float local_rope_base;   /* of window layers, when the file does not say; 0: as the others */
+    uint32_t default_window; /* when the file does not say */
+    float attn_softcap, final_softcap; /* likewise */
+    bool divides_logits;     /* the file's logit_scale is a divisor */
     const struct slot_name *slots;
     size_t n_slots;
 };
@@ -120,13 +129,17 @@ struct hparams {
     float attn_softcap, final_softcap; /* 0: none */
     float embed_scale;
     float logit_scale;                 /* 1: none */
+    float residual_scale;              /* of what attention and feed-forward add; 1: none */
+    bool parallel; /* attention and feed-forward of a layer read the same norm, where the layer has no second one */
     uint32_t window;                   /* elements that a windowed layer sees, the own one included; 0: none */
     bool windowed[MODEL_MAX_LAYERS]; /* layer sees the window only */
     double rope_base, rope_base_local;
     enum dev_rope_kind rope; /* the architecture's, or DEV_ROPE_HALVES where the file keeps Q and K as Hugging Face does */
     enum rope_scaling rope_scaling;
+    bool rope_is_long; /* LongRoPE: the model's context is longer than the original one */
     double rope_factor;      /* context extension, >= 1 for linear and yarn */
-    double yarn_orig_ctx, yarn_ext_factor, yarn_attn_factor, yarn_beta_fast, yarn_beta_slow;
+    double rope_orig_ctx, rope_attn_factor; /* the latter scales cos and sin */
+    double yarn_ext_factor, yarn_beta_fast, yarn_beta_slow;
 };
 
 #endif

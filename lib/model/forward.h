@@ -34,7 +34,7 @@ struct workspace {
     struct dev_buffer *buf;
     uint64_t bytes;
     /* offsets into buf of f32 matrices */
-    uint64_t x, h, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, logits;
+    uint64_t x, h, n, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, logits;
 };
 
 /* Most rows of logits that are computed at once: bounds the workspace for large vocabularies. */

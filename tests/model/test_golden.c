@@ -116,6 +116,16 @@ static const struct bits bits_v1[] = {
     {"llama-q4_1", 0x5ff51ff579cd1fb1},
     {"llama-mix32", 0x861cd297cf7ef13b},
     {"llama-mix256", 0x3b7468fc8133fecf},
+    {"gemma2", 0x0678e9d63e415acf},
+    {"phi3", 0xb0d0e167e13d6a3f},
+    {"phi3-window", 0xb5c027959f12dafc},
+    {"mistral", 0x081255628a87c3d8},
+    {"granite", 0x659195fc27c1c69a},
+    {"nemotron", 0x1eed25c8a50f0d70},
+    {"olmo2", 0xfed337b365abde00},
+    {"starcoder2", 0xe670d686faf09bd4},
+    {"stablelm", 0x943e6272220c5c11},
+    {"stablelm-parallel", 0x0eecdd47c176d6fc},
 };
 
 /* The same with int8 KV. */
@@ -254,7 +264,7 @@ static void test_tiny(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[32];
+    struct CMUnitTest tests[64];
     size_t n = 0;
     for (size_t i = 0; golden_f32[i]; i++)
         tests[n++] = (struct CMUnitTest){golden_f32[i], test_f32, NULL, NULL, (void *)(uintptr_t)golden_f32[i]};
