@@ -170,7 +170,7 @@ static const struct arch all[] = {
     {.name = "starcoder2", .norm = DEV_NORM_LAYER, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_GELU_TANH,
      .slots = starcoder2_slots, .n_slots = COUNT(starcoder2_slots)},
     {.name = "stablelm", .norm = DEV_NORM_LAYER, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
-     .slots = stablelm_slots, .n_slots = COUNT(stablelm_slots)},
+     .may_be_parallel = true, .slots = stablelm_slots, .n_slots = COUNT(stablelm_slots)},
     {.name = "gpt2", .norm = DEV_NORM_LAYER, .positions = POSITIONS_LEARNED, .act = DEV_ACT_GELU_TANH,
      .slots = gpt2_slots, .n_slots = COUNT(gpt2_slots)},
 };
@@ -179,7 +179,7 @@ const struct arch_list arch_dense = {all, COUNT(all)};
 
 const struct arch *arch_find(const char *name, size_t len)
 {
-    static const struct arch_list *const lists[] = {&arch_dense};
+    static const struct arch_list *const lists[] = {&arch_dense, &arch_bert};
     for (size_t l = 0; l < COUNT(lists); l++)
         for (size_t i = 0; i < lists[l]->n; i++)
             if (strlen(lists[l]->archs[i].name) == len && !memcmp(lists[l]->archs[i].name, name, len))
@@ -191,7 +191,9 @@ enum slot_shape slot_shape_of(enum slot slot)
 {
     static const uint8_t shapes[SLOT_COUNT] = {
         [SLOT_TOKEN_EMBD] = SHAPE_VOCAB_EMBD, [SLOT_POS_EMBD] = SHAPE_CTX_EMBD, [SLOT_OUT_NORM] = SHAPE_EMBD,
-        [SLOT_OUT_NORM_B] = SHAPE_EMBD, [SLOT_OUTPUT] = SHAPE_VOCAB_EMBD, [SLOT_ROPE_FACTORS] = SHAPE_ROT_HALF,
+        [SLOT_TOKEN_TYPES] = SHAPE_SOME_EMBD, [SLOT_EMBD_NORM] = SHAPE_EMBD, [SLOT_EMBD_NORM_B] = SHAPE_EMBD,
+        [SLOT_DENSE_2] = SHAPE_SOME_EMBD, [SLOT_DENSE_3] = SHAPE_DENSE_3, [SLOT_LAYER_NORM] = SHAPE_EMBD,
+        [SLOT_LAYER_NORM_B] = SHAPE_EMBD, [SLOT_OUT_NORM_B] = SHAPE_EMBD, [SLOT_OUTPUT] = SHAPE_VOCAB_EMBD, [SLOT_ROPE_FACTORS] = SHAPE_ROT_HALF,
         [SLOT_ROPE_SHORT] = SHAPE_ROT_HALF, [SLOT_ROPE_LONG] = SHAPE_ROT_HALF,
         [SLOT_ATTN_NORM] = SHAPE_EMBD, [SLOT_ATTN_NORM_B] = SHAPE_EMBD, [SLOT_Q] = SHAPE_EMBD_TO_Q,
         [SLOT_Q_B] = SHAPE_Q, [SLOT_K] = SHAPE_EMBD_TO_KV, [SLOT_K_B] = SHAPE_KV, [SLOT_V] = SHAPE_EMBD_TO_KV,
