@@ -184,7 +184,7 @@ static infer_status detokenizer_next(const infer_tokenizer *t, infer_detokenizer
         st = api_not_null(text_len, "text_len", err);
     if (st == INFER_OK)
         st = check_flags(full.flags, INFER_SHOW_SPECIAL, err);
-    if (st == INFER_OK && (full.pending_len > sizeof full.pending || full.started > 1))
+    if (st == INFER_OK && (full.pending_len > sizeof full.pending || full.started > TOKENIZER_MAX_STARTED))
         st = err_at(err, INFER_ERROR_ARGUMENT, "state", 5, ERR_NO_OFFSET, "not a state that this function left");
     if (st != INFER_OK)
         return st;

@@ -14,6 +14,7 @@ static const struct slot_name llama_slots[] = {
     {SLOT_GATE_B, SLOT_OPTIONAL, "blk.%u.ffn_gate.bias"},
     {SLOT_UP_B, SLOT_OPTIONAL, "blk.%u.ffn_up.bias"},
     {SLOT_DOWN_B, SLOT_OPTIONAL, "blk.%u.ffn_down.bias"},
+    EXPERTS, /* Mixtral */
 };
 
 static const struct slot_name qwen2_slots[] = {
@@ -147,7 +148,7 @@ static const struct slot_name gpt2_slots[] = {
 
 static const struct arch all[] = {
     {.name = "llama", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_PAIRS, .act = DEV_ACT_SILU, .gated = true,
-     .slots = llama_slots, .n_slots = COUNT(llama_slots)},
+     .norm_experts = true, .slots = llama_slots, .n_slots = COUNT(llama_slots)},
     {.name = "qwen2", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
      .slots = qwen2_slots, .n_slots = COUNT(qwen2_slots)},
     {.name = "qwen3", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
@@ -179,7 +180,7 @@ const struct arch_list arch_dense = {all, COUNT(all)};
 
 const struct arch *arch_find(const char *name, size_t len)
 {
-    static const struct arch_list *const lists[] = {&arch_dense, &arch_bert};
+    static const struct arch_list *const lists[] = {&arch_dense, &arch_moe, &arch_bert};
     for (size_t l = 0; l < COUNT(lists); l++)
         for (size_t i = 0; i < lists[l]->n; i++)
             if (strlen(lists[l]->archs[i].name) == len && !memcmp(lists[l]->archs[i].name, name, len))
@@ -202,6 +203,10 @@ enum slot_shape slot_shape_of(enum slot slot)
         [SLOT_FFN_NORM] = SHAPE_EMBD, [SLOT_FFN_NORM_B] = SHAPE_EMBD, [SLOT_GATE] = SHAPE_EMBD_TO_FF,
         [SLOT_GATE_B] = SHAPE_FF, [SLOT_UP] = SHAPE_EMBD_TO_FF, [SLOT_UP_B] = SHAPE_FF,
         [SLOT_DOWN] = SHAPE_FF_TO_EMBD, [SLOT_DOWN_B] = SHAPE_EMBD, [SLOT_FFN_POST_NORM] = SHAPE_EMBD,
+        [SLOT_ROUTER] = SHAPE_EMBD_TO_EXPERTS, [SLOT_ROUTER_BIAS] = SHAPE_EXPERTS, [SLOT_SHARED_ROUTER] = SHAPE_EMBD,
+        [SLOT_SHARED_GATE] = SHAPE_EMBD_TO_SHARED, [SLOT_SHARED_UP] = SHAPE_EMBD_TO_SHARED,
+        [SLOT_SHARED_DOWN] = SHAPE_SHARED_TO_EMBD, [SLOT_EXP_GATE] = SHAPE_EMBD_TO_EXP, [SLOT_EXP_UP] = SHAPE_EMBD_TO_EXP,
+        [SLOT_EXP_DOWN] = SHAPE_EXP_TO_EMBD,
     };
     return (enum slot_shape)shapes[slot];
 }

@@ -12,7 +12,8 @@ struct pass {
     struct device *dev;
     const struct device_ops *ops;
     const struct batch *b;
-    struct dev_ref x, hid, norm, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits;
+    struct dev_ref x, hid, norm, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits, experts, products;
+    const struct routing *routing;
     uint32_t q_width, kv_width;
 };
 
@@ -55,7 +56,13 @@ void pass_multiply(const struct pass *p, uint32_t layer, struct dev_ref src, uin
  * hid = attention(x). Two steps, so that keys and values of all elements can be there before any is attended to: */
 void pass_project(const struct pass *p, uint32_t layer); /* q; keys and values to the pages */
 void pass_attend(const struct pass *p, uint32_t layer);  /* hid */
-/* x += hid; hid = feed_forward(norm(x)). Where norms come behind: x = norm(x + hid); x = norm(x + feed_forward(x)) */
-void pass_feed_forward(const struct pass *p, uint32_t layer);
+/* x += hid; hid = feed_forward(norm(x)). Where norms come behind: x = norm(x + hid); x = norm(x + feed_forward(x)). Fails only where experts are chosen,
+ * which waits for the device. */
+infer_status pass_feed_forward(const struct pass *p, uint32_t layer, infer_error *err);
+/* hid = the experts' part of a layer, of hid. */
+infer_status pass_experts(const struct pass *p, uint32_t layer, infer_error *err);
+
+/* Room for the routing of `rows` rows; forward_moe.c. */
+infer_status routing_fit(struct routing *r, const struct net *net, uint32_t rows, infer_error *err);
 
 #endif

@@ -478,8 +478,8 @@ int main(int argc, char **argv)
     } kinds[] = {{"chunks", test_chunks},     {"threads", test_threads},   {"batches", test_batches},
                  {"mixed", test_mixed},       {"variants", test_variants}, {"modes", test_modes},
                  {"rollback", test_rollback}, {"rows", test_rows}};
-    static char names[512][64];
-    struct CMUnitTest tests[512];
+    static char names[1024][64];
+    struct CMUnitTest tests[1024];
     size_t n = 0;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (int q = 0; q < 2; q++)

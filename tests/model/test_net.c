@@ -111,7 +111,7 @@ static const struct {
     {{.drop_key = "llama.attention.layer_norm_rms_epsilon"}, INFER_ERROR_MISSING, NULL},
     U32("llama.feed_forward_length", 0, INFER_ERROR_VALUE),
     U32("llama.expert_used_count", 2, INFER_ERROR_VALUE),
-    U32("llama.expert_count", 4, INFER_ERROR_UNSUPPORTED),
+    {{.set_key = "llama.expert_count", .set_type = FILE_U32, .number = 4}, INFER_ERROR_MISSING, "llama.expert_used_count"},
     {{.set_key = "llama.vocab_size", .set_type = FILE_U32, .number = 161}, INFER_ERROR_SHAPE, "token_embd.weight"},
     {{.set_key = "llama.vocab_size", .set_type = FILE_U32, .number = 0}, INFER_ERROR_VALUE, NULL},
     {{.rename_tensor = "blk.1.ffn_up.weight", .new_name = "blk.2147483648.ffn_up.weight"}, INFER_ERROR_MISSING,
