@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "formats/gguf.h"
+#include "formats/tokenizer_json.h"
 #include "formats/safetensors.h"
 #include "formats/torch.h"
 
@@ -168,6 +169,8 @@ infer_status file_open_blob(const struct env *env, const infer_source *source, c
         return safetensors_open(env, name, (size_t)name_len, blob, cancel, out, err);
     if (torch_is(blob))
         return torch_open(env, name, (size_t)name_len, blob, cancel, out, err);
+    if (tokenizer_json_is(blob))
+        return tokenizer_json_open(env, name, (size_t)name_len, blob, out, err);
     infer_status st = refuse_unknown(blob, err);
     err_file(err, name, (size_t)name_len);
     blob_close(blob);
