@@ -15,6 +15,7 @@
 
 #include "base/env.h"
 #include "formats/file.h"
+#include "model/hf.h"
 
 /* Structs of more bytes are refused: a size that large is garbage, not a newer version. */
 #define API_MAX_STRUCT 65536
@@ -56,6 +57,9 @@ void api_put_out(void *out, const void *full, uint32_t full_size);
 #define API_MIN_infer_session_options API_END(infer_session_options, reserved)
 #define API_MIN_infer_session_info API_END(infer_session_info, logits_rows)
 #define API_MIN_infer_step_item API_END(infer_step_item, done)
+#define API_MIN_infer_hidden API_END(infer_hidden, rows)
+#define API_MIN_infer_embed_options API_END(infer_embed_options, max_tokens)
+#define API_MIN_infer_embed_item API_END(infer_embed_item, reserved)
 #define API_MIN_infer_sampling API_END(infer_sampling, logprobs)
 #define API_MIN_infer_sample_result API_END(infer_sample_result, top)
 #define API_MIN_infer_cache_report API_END(infer_cache_report, near_length)
@@ -83,6 +87,6 @@ infer_status api_open_args(const infer_source *source, const infer_open_options 
 
 /* Opens a file from arguments as exported functions get them (all may be anything). */
 infer_status api_open_file(const infer_engine *engine, const infer_source *source, const infer_open_options *options,
-                           struct infer_file **out, infer_error *err);
+                           enum hf_use use, struct infer_file **out, infer_error *err);
 
 #endif
