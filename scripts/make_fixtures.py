@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tiny random models with golden logits: tests/data/fixtures/NAME.gguf and NAME.golden.
+"""Tiny random models with golden logits: tests/data/fixtures/NAME.gguf and NAME.golden, and those that are not quantised also
+as transformers saves them: the folder tests/data/fixtures/NAME.
 
 Every model is built as a Hugging Face transformers model with random weights, run there in
 float32 with eager attention, and written as GGUF by the conventions of llama.cpp's converter
@@ -14,13 +15,15 @@ least 16 distinct ones, none decided by a near tie.
 Golden file, little-endian: 8 bytes "IGOLD\\0\\0\\1", u32 n_prompt, n_vocab, n_greedy, 0, i32 prompt[n_prompt],
 i32 greedy[n_greedy], f32 logits[n_prompt][n_vocab]. Greedy tokens follow the whole prompt.
 
-Usage: make_fixtures.py [--search] [NAME...]    --search tries seeds upward until the promises hold
+Usage: make_fixtures.py [--search | --folders] [NAME...]    --search tries seeds upward until the promises hold; --folders writes
+only the folders
 Needs: numpy torch transformers gguf; llama-cpp-python for the check and for K-quants.
 """
 import argparse
 import copy
 import ctypes
 import math
+import shutil
 import struct
 import sys
 from pathlib import Path
@@ -234,6 +237,16 @@ def metadata(w, arch, cfg):
         w.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
 
 
+def write_folder(name, model):
+    """The model as transformers saves it, less what says nothing about the model."""
+    folder = OUT / name
+    shutil.rmtree(folder, ignore_errors=True)
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    folder.joinpath("config.json").chmod(0o644)
+    folder.joinpath("model.safetensors").chmod(0o644)
+
+
 def write_gguf(path, name, arch, cfg, items):
     """items: (name, raw array, type or None for F32)"""
     w = gguf.GGUFWriter(str(path), arch)
@@ -353,6 +366,8 @@ def build(name, seed):
     if problem:
         return problem, ""
     write_gguf(OUT / f"{name}.gguf", name, arch, cfg, items)
+    if layout is None:
+        write_folder(name, model)
     if plain:
         write_gguf(OUT / f"{name}-f32.gguf", f"{name}-f32", arch, cfg, plain)
     with open(OUT / f"{name}.golden", "wb") as f:
@@ -388,12 +403,17 @@ def agreement(name, prompt, tokens, logits, quantised):
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--search", action="store_true")
+    ap.add_argument("--folders", action="store_true")
     ap.add_argument("names", nargs="*")
     args = ap.parse_args()
     torch.set_num_threads(1)
     OUT.mkdir(parents=True, exist_ok=True)
     for name in args.names or FIXTURES:
-        seed = FIXTURES[name][0]
+        seed, arch, layout, config = FIXTURES[name]
+        if args.folders:
+            if layout is None:
+                write_folder(name, make_model(arch, config, seed))
+            continue
         while True:
             problem, summary = build(name, seed)
             if not problem:
