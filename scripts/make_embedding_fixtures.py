@@ -8,7 +8,8 @@ them (config.json, model.safetensors, modules.json, 1_Pooling and so on; of bert
 states must agree.
 
 Golden file, little-endian: 8 bytes "IEMBD\\0\\0\\1", u32 n_text, n_embd, width, pooling (GGUF's number); then for each text u32 n,
-i32 ids[n], f32 hidden[n][n_embd] (behind the final norm), f32 vector[width] (pooled, dense layers, length 1).
+i32 ids[n], f32 hidden[n][n_embd] (behind the final norm), f32 vector[width] (pooled, dense layers, length 1); then u32 n_layer and, of text number 3,
+f32 layers[n_layer][n][n_embd], the residual stream behind each layer (encoders: n_layer 0).
 
 Asserted: no two rows of a text are nearly the same; what lies behind a token changes its row in encoders by more than 2 % of the range, and not at all in the
 decoder; the longest text is longer than 256 rows, the window and four pages.
@@ -91,6 +92,16 @@ def hidden_states(model, ids):
     with torch.no_grad():
         kw = {} if "Bert" in type(model).__name__ else dict(use_cache=False)
         return model(input_ids=torch.tensor([ids]), **kw).last_hidden_state[0].numpy()
+
+
+def layer_states(model, ids):
+    """f32 [n_layer][len(ids)][n_embd]: what each layer hands on."""
+    out = []
+    hooks = [layer.register_forward_hook(lambda m, i, o: out.append((o[0] if isinstance(o, tuple) else o)[0].numpy())) for layer in model.layers]
+    hidden_states(model, ids)
+    for h in hooks:
+        h.remove()
+    return out
 
 
 def vector(rows, pooling, dense):
@@ -297,6 +308,8 @@ def build(name):
         for t, r in zip(texts, rows):
             f.write(struct.pack("<I", len(t)) + np.array(t, "<i4").tobytes() + r.astype("<f4").tobytes())
             f.write(vector(r, pooling, dense).astype("<f4").tobytes())
+        layers = layer_states(model, texts[3]) if arch == "qwen3" else []
+        f.write(struct.pack("<I", len(layers)) + b"".join(x.reshape(len(texts[3]), -1).astype("<f4").tobytes() for x in layers))
     note = "llama.cpp not installed"
     if L:
         for w in dense:  # llama.cpp puts every row through them

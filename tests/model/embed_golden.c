@@ -29,7 +29,9 @@ struct embed_golden embed_golden_read(const char *name)
         x->vector = x->hidden + (size_t)x->n * g.n_embd;
         at += 4 + 4 * ((size_t)x->n + (size_t)x->n * g.n_embd + g.width);
     }
-    assert_int_equal(at, len);
+    memcpy(&g.n_layer, g.data + at, 4);
+    g.layers = (const float *)(const void *)(g.data + at + 4);
+    assert_int_equal(at + 4 + 4 * ((size_t)g.n_layer * g.texts[EMBED_LAYERS_TEXT].n * g.n_embd), len);
     return g;
 }
 

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-#define EMBED_MAX_TEXTS 16
+#define EMBED_MAX_TEXTS   16
+#define EMBED_LAYERS_TEXT 3
 
 struct embed_text {
     uint32_t n;
@@ -17,6 +18,8 @@ struct embed_golden {
     uint32_t n_text, n_embd, width;
     int32_t pooling; /* INFER_POOLING_* */
     struct embed_text texts[EMBED_MAX_TEXTS];
+    uint32_t n_layer;    /* 0 for encoders */
+    const float *layers; /* [n_layer][n][n_embd] of text number EMBED_LAYERS_TEXT */
     char *data;
 };
 
