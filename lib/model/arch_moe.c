@@ -15,13 +15,20 @@ static const struct slot_name qwen2moe_slots[] = {
     EMBEDDINGS,
     ROPE_FACTORS,
     SEPARATE_QKV,
-    {SLOT_Q_B, 0, "blk.%u.attn_q.bias"},
-    {SLOT_K_B, 0, "blk.%u.attn_k.bias"},
-    {SLOT_V_B, 0, "blk.%u.attn_v.bias"},
+    QKV_BIASES(0),
     {SLOT_FFN_NORM, 0, "blk.%u.ffn_norm.weight"},
     EXPERTS,
     {SLOT_SHARED_ROUTER, 0, "blk.%u.ffn_gate_inp_shexp.weight"},
     SHARED_EXPERT,
+};
+
+static const struct slot_name olmoe_slots[] = {
+    EMBEDDINGS,
+    SEPARATE_QKV,
+    {SLOT_Q_NORM, SLOT_ALL_HEADS, "blk.%u.attn_q_norm.weight"},
+    {SLOT_K_NORM, SLOT_ALL_HEADS, "blk.%u.attn_k_norm.weight"},
+    {SLOT_FFN_NORM, 0, "blk.%u.ffn_norm.weight"},
+    EXPERTS,
 };
 
 static const struct slot_name deepseek2_slots[] = {
@@ -48,6 +55,8 @@ static const struct arch all[] = {
      .norm_experts = true, .slots = qwen3moe_slots, .n_slots = COUNT(qwen3moe_slots)},
     {.name = "qwen2moe", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
      .slots = qwen2moe_slots, .n_slots = COUNT(qwen2moe_slots)},
+    {.name = "olmoe", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
+     .slots = olmoe_slots, .n_slots = COUNT(olmoe_slots)},
     {.name = "deepseek2", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_PAIRS, .act = DEV_ACT_SILU, .gated = true, .mla = true,
      .slots = deepseek2_slots, .n_slots = COUNT(deepseek2_slots)},
 };

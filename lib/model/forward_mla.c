@@ -53,16 +53,16 @@ static void each_head(const struct pass *p, uint32_t layer, bool keys, struct de
 }
 
 /* p->q [row][n_head][n_rot + kv_lora] */
-static void make_queries(const struct pass *p, uint32_t layer)
+static void make_queries(const struct pass *p, uint32_t layer, struct dev_ref in)
 {
     const struct hparams *h = p->h;
     uint32_t qk = qk_dim(h), width = h->n_head * qk;
     if (h->q_lora) {
-        pass_multiply(p, layer, p->hid, h->n_embd, &(struct product){SLOT_MLA_Q_DOWN, SLOT_NONE, p->narrow, h->q_lora}, 1);
+        pass_multiply(p, layer, in, h->n_embd, &(struct product){SLOT_MLA_Q_DOWN, SLOT_NONE, p->narrow, h->q_lora}, 1);
         norm_rows(p, p->narrow, h->q_lora, p->narrow, h->q_lora, net_layer(p->net, layer, SLOT_MLA_Q_NORM));
         pass_multiply(p, layer, p->narrow, h->q_lora, &(struct product){SLOT_MLA_Q_UP, SLOT_NONE, p->heads, width}, 1);
     } else {
-        pass_multiply(p, layer, p->hid, h->n_embd, &(struct product){SLOT_MLA_Q, SLOT_NONE, p->heads, width}, 1);
+        pass_multiply(p, layer, in, h->n_embd, &(struct product){SLOT_MLA_Q, SLOT_NONE, p->heads, width}, 1);
     }
     p->ops->copy_rows(p->dev, p->q, h->head_dim, dev_at(p->heads, h->qk_nope * 4ull), qk, p->b->n_row * h->n_head, h->n_rot);
     rotate(p, layer, p->q, h->n_head);
@@ -70,19 +70,19 @@ static void make_queries(const struct pass *p, uint32_t layer)
 }
 
 /* p->k [row][n_rot + kv_lora] */
-static void make_latents(const struct pass *p, uint32_t layer)
+static void make_latents(const struct pass *p, uint32_t layer, struct dev_ref in)
 {
     const struct hparams *h = p->h;
-    pass_multiply(p, layer, p->hid, h->n_embd, &(struct product){SLOT_MLA_KV_DOWN, SLOT_NONE, p->narrow, h->head_dim}, 1);
+    pass_multiply(p, layer, in, h->n_embd, &(struct product){SLOT_MLA_KV_DOWN, SLOT_NONE, p->narrow, h->head_dim}, 1);
     norm_rows(p, dev_at(p->k, h->n_rot * 4ull), h->head_dim, p->narrow, h->head_dim, net_layer(p->net, layer, SLOT_MLA_KV_NORM));
     p->ops->copy_rows(p->dev, p->k, h->head_dim, dev_at(p->narrow, h->kv_lora * 4ull), h->head_dim, p->b->n_row, h->n_rot);
     rotate(p, layer, p->k, 1);
 }
 
-void mla_project(const struct pass *p, uint32_t layer)
+void mla_project(const struct pass *p, uint32_t layer, struct dev_ref in)
 {
-    make_queries(p, layer);
-    make_latents(p, layer);
+    make_queries(p, layer, in);
+    make_latents(p, layer, in);
 }
 
 void mla_output(const struct pass *p, uint32_t layer)

@@ -4,14 +4,15 @@
 
 #include "model/forward.h"
 
-/* x: the residual stream. hid: what the part before left to be added to it. All f32 [n_row][width]. */
+/* x: the residual stream. hid: what the part before left to be added to it. norm: what both parts of a parallel layer read. All f32
+ * [n_row][width]. */
 struct pass {
     const struct net *net;
     const struct hparams *h;
     struct device *dev;
     const struct device_ops *ops;
     const struct batch *b;
-    struct dev_ref x, hid, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits, experts, products, heads, narrow;
+    struct dev_ref x, hid, norm, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits, experts, products, heads, narrow;
     const struct routing *routing;
     uint32_t q_width, kv_width;
 };
@@ -29,6 +30,16 @@ void pass_add_norm(const struct pass *p, struct dev_ref dst, struct dev_ref src,
                    const struct dev_weight *weight, const struct dev_weight *bias);
 void pass_norm(const struct pass *p, struct dev_ref x, uint32_t n_row, const struct dev_weight *weight,
                const struct dev_weight *bias);
+
+/* What a part of a layer reads: norm(x) in dst, or x itself where the layer has no such norm; after x += add, unless that is absent. */
+struct dev_ref pass_input(const struct pass *p, uint32_t layer, enum slot norm, enum slot bias, struct dev_ref dst, struct dev_ref add);
+/* Does the feed-forward part read what attention reads? */
+static inline bool pass_is_parallel(const struct pass *p, uint32_t layer)
+{
+    return p->h->parallel && !net_layer(p->net, layer, SLOT_FFN_NORM)->data.buf;
+}
+/* What a part did to hid when its products are done: the post norm, if there is one, and the residual scale. */
+void pass_output(const struct pass *p, uint32_t layer, enum slot post_norm);
 
 /* One weight of a layer and where its product goes. */
 struct product {
@@ -54,8 +65,8 @@ infer_status pass_experts(const struct pass *p, uint32_t layer, infer_error *err
 /* Room for the routing of `rows` rows; forward_moe.c. */
 infer_status routing_fit(struct routing *r, const struct net *net, uint32_t rows, infer_error *err);
 
-/* The parts of latent attention: from hid to q and k; and from a to hid. Floats of a row of `heads` and of `narrow`, what is between. */
-void mla_project(const struct pass *p, uint32_t layer);
+/* The parts of latent attention: from `in` to q and k; and from a to hid. Floats of a row of `heads` and of `narrow`, what is between. */
+void mla_project(const struct pass *p, uint32_t layer, struct dev_ref in);
 void mla_output(const struct pass *p, uint32_t layer);
 uint32_t mla_heads_width(const struct hparams *h);
 uint32_t mla_narrow_width(const struct hparams *h);
