@@ -41,15 +41,15 @@ FIXTURES = {
     "qwen2moe": (0, "qwen2_moe", None, dict(EXPERTS, shared_expert_intermediate_size=32, norm_topk_prob=False), [dict(norm_topk_prob=True)]),
     "olmoe": (0, "olmoe", None, dict(EXPERTS, num_key_value_heads=4, intermediate_size=16, moe_intermediate_size=16, norm_topk_prob=False), [dict(norm_topk_prob=True)]),
     # as DeepSeek V2 but for the groups: queries through a narrow middle, softmax, YaRN with mscale
-    "deepseek2": (0, "deepseek_v2", None, dict(MLA, q_lora_rank=24, topk_method="greedy", routed_scaling_factor=1.5, rope_parameters=YARN),
+    "deepseek2": (1, "deepseek_v2", None, dict(MLA, q_lora_rank=24, topk_method="greedy", routed_scaling_factor=1.5, rope_parameters=YARN),
                   [dict(rope_parameters=ROPE), dict(routed_scaling_factor=1.0), dict(rope_parameters=dict(YARN, mscale_all_dim=0.1))]),
     # as DeepSeek V2 Lite: queries at once; and keys and values in one tensor, as older files have them
     "deepseek2-kv_b": (0, "deepseek_v2", None, dict(MLA, topk_method="greedy"), []),
     # experts of the best groups
-    "deepseek2-groups": (0, "deepseek_v2", None, dict(MLA, q_lora_rank=24, n_routed_experts=8, n_group=4, topk_group=2,
+    "deepseek2-groups": (0, "deepseek_v2", None, dict(MLA, q_lora_rank=24, n_routed_experts=8, num_experts_per_tok=3, n_group=4, topk_group=2,
                                                       topk_method="group_limited_greedy"), [dict(topk_method="greedy")]),
     # as DeepSeek V3: sigmoid with a bias for the choice, groups by their best two
-    "deepseek3": (0, "deepseek_v3", None, dict(MLA, q_lora_rank=24, n_routed_experts=8, n_group=4, topk_group=2, n_shared_experts=1,
+    "deepseek3": (0, "deepseek_v3", None, dict(MLA, q_lora_rank=24, n_routed_experts=8, num_experts_per_tok=3, n_group=4, topk_group=2, n_shared_experts=1,
                                                norm_topk_prob=True, routed_scaling_factor=2.5),
                   [dict(norm_topk_prob=False), dict(topk_group=4), dict(routed_scaling_factor=1.0)]),
     # quantised: the golden is of the weights as stored; NAME-f32.gguf holds them expanded
@@ -356,7 +356,9 @@ def build(name, seed):
         return problem, ""
     chosen, tie, _ = experts_of(model, prompt)
     write_gguf(mf.OUT / f"{name}.gguf", name, arch, cfg, packed, new_mla)
-    if plain:
+    if not plain:
+        mf.write_folder(name, model)
+    else:
         write_gguf(mf.OUT / f"{name}-f32.gguf", f"{name}-f32", arch, cfg, plain, new_mla)
     with open(mf.OUT / f"{name}.golden", "wb") as f:
         f.write(b"IGOLD\0\0\1" + struct.pack("<4I", n_prompt, cfg.vocab_size, mf.N_GREEDY, 0))

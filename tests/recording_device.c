@@ -446,8 +446,7 @@ static void op_kv_write(struct device *d, const struct dev_kv *kv, struct dev_re
     struct dev_seq *copy = copy_seqs(r, seqs, n_seq);
     uint64_t width = (uint64_t)kv->n_head_kv * kv->head_dim;
     k = use_rows(r, k, rows_of(seqs, n_seq), width, k_stride, 0, "k");
-    if (!dev_kv_is_shared(kv))
-        v = use_rows(r, v, rows_of(seqs, n_seq), width, v_stride, 0, "v");
+    v = dev_kv_is_shared(kv) ? (struct dev_ref){NULL, 0} : use_rows(r, v, rows_of(seqs, n_seq), width, v_stride, 0, "v");
     for (uint32_t i = 0; i < n_seq && !r->bad; i++)
         use_pages(r, kv, &seqs[i], seqs[i].index, seqs[i].index + seqs[i].n_row, 1, (struct dev_ref *)(uintptr_t)copy[i].pages);
     if (!r->bad)
