@@ -9,6 +9,8 @@
 #define MIN_TILE_BYTES 8192u       /* of weights, one column */
 #define PRECISE_FLOATS 65536u      /* of decoded rows */
 #define MIN_SPREAD 16u             /* columns worth copying */
+#define MAX_TILE 512u              /* weight rows of a task */
+#define ADDEND_COLS 16u            /* columns of an addend at a time: what they add stays in the first-level cache */
 
 struct call {
     struct cpu_device *d;
@@ -121,6 +123,55 @@ static uint64_t tiles_of(const struct call *c, const struct dev_matmul *op)
     return (op->w.n_out + (uint64_t)c->tile - 1) / c->tile;
 }
 
+/* The part of columns [*col, *col + *n) that lies in [from, from + count); false: none. */
+static bool common(uint32_t *col, uint32_t *n, uint32_t from, uint32_t count)
+{
+    uint32_t end = *col + *n < from + count ? *col + *n : from + count;
+    *col = *col > from ? *col : from;
+    *n = end > *col ? end - *col : 0;
+    return *n != 0;
+}
+
+/* One addend's share of a span, ADDEND_COLS columns at a time: its products go to scratch, and from there onto y. */
+static void run_addend(const struct call *c, const struct span *s, const struct dev_addend *add, uint32_t worker)
+{
+    uint32_t col = s->col0, left = s->n_col, n_rows = s->row1 - s->row0;
+    char *scratch = cpu_worker(c->d, worker);
+    float *sums = (float *)(scratch + FMM_SCRATCH_BYTES);
+    if (!common(&col, &left, add->row, add->n_row))
+        return;
+    struct fmm_args a = {.w = (const char *)cpu_ptr(add->w.data) + s->row0 * add->w.row_bytes, .row_bytes = add->w.row_bytes,
+                         .n_in = add->w.n_in, .row1 = n_rows, .x_stride = add->src_stride, .y = sums, .y_stride = n_rows,
+                         .scratch = scratch};
+    for (; left; left -= a.n_col, col += a.n_col) {
+        a.n_col = left < ADDEND_COLS ? left : ADDEND_COLS;
+        a.x = cpu_f32(add->src) + (size_t)col * add->src_stride;
+        float_product(c->d, add->w.type)(&a);
+        float *y = s->y + (size_t)(col - s->col0) * s->op->dst_stride + s->row0;
+        for (uint32_t i = 0; i < a.n_col; i++)
+            c->d->k.vec.add(y + (size_t)i * s->op->dst_stride, sums + (size_t)i * n_rows, n_rows);
+    }
+}
+
+static void run_span(const struct call *c, const struct span *s, uint32_t worker)
+{
+    const struct dev_matmul *op = s->op;
+    const struct vec_kernels *v = &c->d->k.vec;
+    if (float_product(c->d, op->w.type))
+        run_float(c, s, worker);
+    else if (c->columns)
+        run_quantised(c, s, worker);
+    else
+        run_precise(c, s, worker);
+    const float *bias = cpu_f32(op->bias);
+    for (uint32_t i = 0; bias && i < s->n_col; i++)
+        v->add(s->y + (size_t)i * op->dst_stride + s->row0, bias + s->row0, s->row1 - s->row0);
+    for (uint32_t i = 0; op->scale != 0 && i < s->n_col; i++)
+        v->scale(s->y + (size_t)i * op->dst_stride + s->row0, s->row1 - s->row0, op->scale);
+    for (uint32_t i = 0; i < op->n_addends; i++)
+        run_addend(c, s, &op->addends[i], worker);
+}
+
 static void product_task(void *arg, uint32_t worker, uint64_t task)
 {
     const struct call *c = arg;
@@ -131,16 +182,10 @@ static void product_task(void *arg, uint32_t worker, uint64_t task)
     struct span s = {.op = op, .row0 = (uint32_t)tile * c->tile, .col0 = (uint32_t)(task / c->n_tiles) * c->chunk};
     s.row1 = op->w.n_out - s.row0 < c->tile ? op->w.n_out : s.row0 + c->tile;
     s.n_col = c->n_row - s.col0 < c->chunk ? c->n_row - s.col0 : c->chunk;
+    if (op->n_row && !common(&s.col0, &s.n_col, op->row, op->n_row))
+        return;
     s.y = cpu_f32(op->dst) + (size_t)s.col0 * op->dst_stride;
-    if (float_product(c->d, op->w.type))
-        run_float(c, &s, worker);
-    else if (c->columns)
-        run_quantised(c, &s, worker);
-    else
-        run_precise(c, &s, worker);
-    const float *bias = cpu_f32(op->bias);
-    for (uint32_t i = 0; bias && i < s.n_col; i++)
-        c->d->k.vec.add(s.y + (size_t)i * op->dst_stride + s.row0, bias + s.row0, s.row1 - s.row0);
+    run_span(c, &s, worker);
 }
 
 static void quantise_task(void *arg, uint32_t worker, uint64_t row)
@@ -198,12 +243,27 @@ static bool quantise_columns(struct call *c)
     return true;
 }
 
+/* Whether the addends can be added, and the scratch for that. */
+static bool prepare_addends(const struct call *c, const struct dev_matmul *op)
+{
+    for (uint32_t i = 0; i < op->n_addends; i++) {
+        const struct dev_weight *w = &op->addends[i].w;
+        if (!float_product(c->d, w->type) || w->n_out != op->w.n_out || w->n_in > DEV_MAX_ADDEND) {
+            cpu_fail(c->d, INFER_ERROR_INTERNAL);
+            return false;
+        }
+    }
+    return !op->n_addends || cpu_workers_need(c->d, FMM_SCRATCH_BYTES + MAX_TILE * ADDEND_COLS * sizeof(float));
+}
+
 /* Columns in the form, and the scratch, that the products need. */
 static bool prepare(struct call *c)
 {
     bool packed = false, floats = false, precise = c->d->numerics == INFER_NUMERICS_PRECISE;
     for (uint32_t i = 0; i < c->n_ops; i++) {
         int32_t type = c->ops[i].w.type;
+        if (!prepare_addends(c, &c->ops[i]))
+            return false;
         if (!cpu_device_can_multiply(type)) {
             cpu_fail(c->d, INFER_ERROR_INTERNAL);
             return false;
@@ -239,7 +299,7 @@ static void choose_tiles(struct call *c)
         rows += c->ops[i].w.n_out;
     if (c->n_row == 1) {
         c->chunk = 1;
-        c->tile = clamp_tile(rows / (threads * 8), MIN_TILE_BYTES / (c->ops[0].w.row_bytes + 1), 512);
+        c->tile = clamp_tile(rows / (threads * 8), MIN_TILE_BYTES / (c->ops[0].w.row_bytes + 1), MAX_TILE);
     } else if (!c->columns) {
         c->chunk = even_parts(c->n_row, FMM_COLS);
         c->tile = clamp_tile(rows / (threads * 8), 16, FMM_ROWS);
@@ -271,6 +331,6 @@ void cpu_matmul(struct device *dev, struct dev_ref src, uint32_t src_stride, uin
     choose_tiles(&c);
     uint64_t chunks = (n_row + (uint64_t)c.chunk - 1) / c.chunk, work = 0;
     for (uint32_t i = 0; i < n_ops; i++)
-        work += (uint64_t)ops[i].w.n_out * c.n_in * n_row / 4;
+        work += (uint64_t)ops[i].w.n_out * c.n_in * (ops[i].n_row ? ops[i].n_row : n_row) / 4;
     cpu_run(c.d, c.n_tiles * chunks, work, product_task, &c);
 }

@@ -13,7 +13,7 @@ static bool place(uint64_t *at, uint64_t *end, uint64_t rows, uint64_t width)
 infer_status workspace_fit(struct workspace *ws, const struct net *net, uint32_t rows, infer_error *err)
 {
     const struct hparams *h = &net->h;
-    struct workspace w = {0};
+    struct workspace w = {.adapt = ws->adapt};
     uint64_t end = 0, q_width = (uint64_t)h->n_head * h->head_dim, kv_width = (uint64_t)h->n_head_kv * h->head_dim;
     bool ok = place(&w.x, &end, rows, h->n_embd) && place(&w.h, &end, rows, h->n_embd) &&
               place(&w.q, &end, rows, q_width) && place(&w.k, &end, rows, kv_width) &&
@@ -51,7 +51,7 @@ static struct pass pass_of(const struct net *net, const struct workspace *ws, co
     struct pass p = {.net = net, .h = &net->h, .dev = net->dev, .ops = net->dev->ops, .b = b, .x = AT(x), .hid = AT(h),
                      .q = AT(q), .k = AT(k), .v = AT(v), .a = AT(a), .g = AT(g), .u = AT(u),
                      .rope = {AT(rope[0]), AT(rope[1])}, .picked = AT(picked), .logits = AT(logits),
-                     .q_width = net->h.n_head * net->h.head_dim, .kv_width = net->h.n_head_kv * net->h.head_dim};
+                     .q_width = net->h.n_head * net->h.head_dim, .kv_width = net->h.n_head_kv * net->h.head_dim, .adapt = &ws->adapt};
 #undef AT
     return p;
 }
@@ -91,11 +91,12 @@ void pass_norm(const struct pass *p, struct dev_ref x, uint32_t n_row, const str
 void pass_multiply(const struct pass *p, uint32_t layer, struct dev_ref src, uint32_t src_stride,
                    const struct product *products, uint32_t n)
 {
-    struct dev_matmul ops[3];
+    struct dev_matmul ops[PASS_PRODUCTS];
     for (uint32_t i = 0; i < n; i++)
-        ops[i] = (struct dev_matmul){*net_layer(p->net, layer, products[i].weight),
-                                     net_layer(p->net, layer, products[i].bias)->data, products[i].dst,
-                                     products[i].dst_stride};
+        ops[i] = (struct dev_matmul){.w = *net_layer(p->net, layer, products[i].weight),
+                                     .bias = net_layer(p->net, layer, products[i].bias)->data, .dst = products[i].dst,
+                                     .dst_stride = products[i].dst_stride};
+    pass_adapt(p, layer, src, src_stride, products, ops, n);
     p->ops->matmul(p->dev, src, src_stride, p->b->n_row, ops, n);
 }
 
@@ -106,7 +107,8 @@ static void head(const struct pass *p, uint32_t first, uint32_t n)
     uint64_t n_logits = p->h->n_logits;
     p->ops->gather(p->dev, p->picked, p->x, p->b->out_rows + first, n, p->h->n_embd);
     pass_norm(p, p->picked, n, &net->global[SLOT_OUT_NORM], &net->global[SLOT_OUT_NORM_B]);
-    struct dev_matmul out = {net->global[SLOT_OUTPUT], {0}, p->logits, (uint32_t)n_logits};
+    struct dev_matmul out = {.w = net->global[SLOT_OUTPUT], .dst = p->logits, .dst_stride = (uint32_t)n_logits};
+    pass_adapt_output(p, p->picked, p->b->out_rows + first, n, &out);
     p->ops->matmul(p->dev, p->picked, p->h->n_embd, n, &out, 1);
     if (p->h->logit_scale != 1.0f)
         p->ops->scale(p->dev, p->logits, n * n_logits, p->h->logit_scale);
@@ -128,6 +130,7 @@ infer_status forward(const struct net *net, struct workspace *ws, const struct b
         }
         pass_attention(&p, layer);
         pass_feed_forward(&p, layer);
+        pass_steer(&p, layer);
     }
     if (b->n_out)
         p.ops->add(p.dev, p.x, p.hid, (uint64_t)b->n_row * net->h.n_embd);

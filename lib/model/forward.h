@@ -2,12 +2,19 @@
 #ifndef MODEL_FORWARD_H
 #define MODEL_FORWARD_H
 
-#include "model/net.h"
+#include "model/net_adapter.h"
 
 /* An element given as an embedding row instead of a token id. */
 struct batch_embedding {
     uint32_t row;
     const float *data; /* [n_embd] */
+};
+
+/* Rows [row, row + n_row) of a batch have these adapters in force. Runs ascend and do not overlap; rows in none have no adapter. */
+struct batch_run {
+    uint32_t row, n_row;
+    const struct net_adapter_use *uses; /* in the order in which they are applied */
+    uint32_t n_uses;
 };
 
 /* Host memory throughout; sizes by n_row unless said. */
@@ -27,7 +34,22 @@ struct batch {
     float *const *out;                 /* [n_out] each n_logits floats */
     bool *finite;              /* [n_out] result: whether all logits of the row are */
     uint32_t n_out;
+    const struct batch_run *runs;
+    uint32_t n_runs;
 };
+
+/* For what adapters need: t, device memory f32 [rows][stride], and lists for the device's calls. */
+struct adapter_workspace {
+    struct dev_buffer *t;
+    uint64_t bytes;
+    uint32_t stride; /* of the present batch */
+    struct dev_matmul *ops;     /* [room] */
+    struct dev_addend *addends; /* [room] */
+    uint64_t room;
+};
+/* Grows w for the runs of b. */
+infer_status adapter_workspace_fit(struct adapter_workspace *w, const struct net *net, const struct batch *b, infer_error *err);
+void adapter_workspace_free(struct adapter_workspace *w, struct device *dev, const struct alloc *a);
 
 /* Device memory for activations, for one batch of at most `rows` elements. Reused from batch to batch. */
 struct workspace {
@@ -35,6 +57,7 @@ struct workspace {
     uint64_t bytes;
     /* offsets into buf of f32 matrices */
     uint64_t x, h, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, logits;
+    struct adapter_workspace adapt; /* used where a batch has runs: the caller fits it */
 };
 
 /* Most rows of logits that are computed at once: bounds the workspace for large vocabularies. */

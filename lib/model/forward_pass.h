@@ -13,6 +13,7 @@ struct pass {
     const struct batch *b;
     struct dev_ref x, hid, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, logits;
     uint32_t q_width, kv_width;
+    const struct adapter_workspace *adapt;
 };
 
 /* dst = norm(src) over rows of n_embd; dst may be src. With add: src += add first. */
@@ -21,6 +22,8 @@ void pass_add_norm(const struct pass *p, struct dev_ref dst, struct dev_ref src,
 void pass_norm(const struct pass *p, struct dev_ref x, uint32_t n_row, const struct dev_weight *weight,
                const struct dev_weight *bias);
 
+#define PASS_PRODUCTS 3u
+
 /* One weight of a layer and where its product goes. */
 struct product {
     enum slot weight, bias; /* of an architecture without biases: a slot that no tensor fills */
@@ -28,9 +31,17 @@ struct product {
     uint32_t dst_stride;
 };
 
-/* The products of the batch's rows of src [n_row][src_stride] with n weights (at most 3) of one layer. */
+/* The products of the batch's rows of src [n_row][src_stride] with n weights (at most PASS_PRODUCTS) of one layer. */
 void pass_multiply(const struct pass *p, uint32_t layer, struct dev_ref src, uint32_t src_stride,
                    const struct product *products, uint32_t n);
+
+/* forward_adapter.c: gives ops, the products to come of src with n weights of a layer, what the batch's adapters add to them. */
+void pass_adapt(const struct pass *p, uint32_t layer, struct dev_ref src, uint32_t src_stride, const struct product *products,
+                struct dev_matmul *ops, uint32_t n);
+/* Of the output matrix: its row i is row rows[i] of the batch. */
+void pass_adapt_output(const struct pass *p, struct dev_ref src, const uint32_t *rows, uint32_t n, struct dev_matmul *op);
+/* After a layer: x + hid of the rows that are steered there changes. */
+void pass_steer(const struct pass *p, uint32_t layer);
 
 /* hid = attention(norm(x)), after x += hid of the layer before: whoever reads x next adds hid to it first. */
 void pass_attention(const struct pass *p, uint32_t layer);
