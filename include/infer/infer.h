@@ -317,7 +317,7 @@ typedef struct infer_open_options {
 
 /* ---- Files: tensors and metadata as data ------------------------------------------------------------------------- */
 
-/* Storage types of tensors; the values are GGUF's. */
+/* Storage types of tensors; the values below 64 are GGUF's. */
 enum {
     INFER_TYPE_F32 = 0, INFER_TYPE_F16 = 1, INFER_TYPE_Q4_0 = 2, INFER_TYPE_Q4_1 = 3, INFER_TYPE_Q5_0 = 6,
     INFER_TYPE_Q5_1 = 7, INFER_TYPE_Q8_0 = 8, INFER_TYPE_Q8_1 = 9, INFER_TYPE_Q2_K = 10, INFER_TYPE_Q3_K = 11, INFER_TYPE_Q4_K = 12,
@@ -326,13 +326,16 @@ enum {
     INFER_TYPE_IQ2_S = 22, INFER_TYPE_IQ4_XS = 23, INFER_TYPE_I8 = 24, INFER_TYPE_I16 = 25, INFER_TYPE_I32 = 26,
     INFER_TYPE_I64 = 27, INFER_TYPE_F64 = 28, INFER_TYPE_IQ1_M = 29, INFER_TYPE_BF16 = 30, INFER_TYPE_TQ1_0 = 34,
     INFER_TYPE_TQ2_0 = 35, INFER_TYPE_MXFP4 = 39, INFER_TYPE_NVFP4 = 40,
-    INFER_TYPE_Q1_0 = 41, INFER_TYPE_Q2_0 = 42
+    INFER_TYPE_Q1_0 = 41, INFER_TYPE_Q2_0 = 42,
+    /* what other formats have beside these: GGUF has no numbers for them */
+    INFER_TYPE_F8_E4M3 = 64, INFER_TYPE_F8_E5M2 = 65, /* 4 and 3: no infinities, as float8_e4m3fn; 5 and 2: as in IEEE 754 */
+    INFER_TYPE_BOOL = 66, INFER_TYPE_U8 = 67, INFER_TYPE_U16 = 68, INFER_TYPE_U32 = 69, INFER_TYPE_U64 = 70
 };
 
 /* "Q4_K" and so on; NULL for values that are not a type. Static. */
 INFER_API const char *infer_type_name(int32_t type);
 
-/* Opens a model file (GGUF, recognised by its content) as a directory of tensors and metadata; nothing is interpreted, so files of
+/* Opens a model file (GGUF or safetensors, recognised by its content) as a directory of tensors and metadata; nothing is interpreted, so files of
  * unknown architecture and without weights open too. A split file opens by its first part; the others are found by name.
  * engine (may be NULL) lends allocator and log. options may be NULL.
  * Errors: ARGUMENT (also for a later part of a split file; the text names the first), IO, NOT_FOUND, FORMAT, TRUNCATED, UNSUPPORTED
@@ -348,7 +351,8 @@ typedef struct infer_tensor_info {
     int32_t type;          /* INFER_TYPE_* */
     const char *name;      /* borrowed; not zero-terminated */
     uint64_t name_len;
-    uint64_t shape[4];     /* elements; shape[0] varies fastest (the length of a row); unused ones are 1 */
+    uint64_t shape[4];     /* elements; shape[0] varies fastest (the length of a row); unused ones are 1. The outermost of more than 4
+                              dimensions (safetensors) are multiplied into one; 0 in a safetensors file: an empty tensor */
     uint32_t dims;         /* 1-4 */
     uint32_t part;         /* which part of a split file, from 0 */
     uint64_t offset;       /* of the data in its part, bytes */
@@ -362,8 +366,8 @@ INFER_API infer_status infer_file_tensor(const infer_file *file, uint64_t index,
 /* Errors: NOT_FOUND. */
 INFER_API infer_status infer_file_find_tensor(const infer_file *file, const char *name, uint64_t name_len,
                                               uint64_t *index, infer_error *err);
-/* Decodes elements [first, first + count) of a tensor, in file order, to f32 exactly as its format defines (I64 and F64 are rounded to
- * nearest). first and count must be multiples of the type's block. Errors: ARGUMENT. */
+/* Decodes elements [first, first + count) of a tensor, in file order, to f32 exactly as its format defines (wide integers and F64 are
+ * rounded to nearest; BOOL is 0 or 1). first and count must be multiples of the type's block. Errors: ARGUMENT. */
 INFER_API infer_status infer_file_tensor_f32(const infer_file *file, uint64_t index, uint64_t first, uint64_t count,
                                              float *out, infer_error *err);
 

@@ -80,6 +80,17 @@ char *arena_strdup(struct arena *ar, const char *s, size_t len)
     return p;
 }
 
+void arena_join(struct arena *ar, struct arena *src)
+{
+    struct arena_block **last = &ar->blocks;
+    while (*last)
+        last = &(*last)->next;
+    *last = src->blocks;
+    ar->used += src->used;
+    src->blocks = NULL;
+    src->used = 0;
+}
+
 void arena_free(struct arena *ar)
 {
     for (struct arena_block *b = ar->blocks; b;) {

@@ -18,6 +18,8 @@ void *arena_alloc(struct arena *ar, size_t size);  /* aligned to 16, not zeroed;
 void *arena_zalloc(struct arena *ar, size_t size); /* zeroed */
 void *arena_zarray(struct arena *ar, size_t count, size_t size);
 char *arena_strdup(struct arena *ar, const char *s, size_t len); /* adds a terminating zero */
+/* Moves everything in src, of the same allocator, to ar. src is empty afterwards. */
+void arena_join(struct arena *ar, struct arena *src);
 void arena_free(struct arena *ar);                              /* usable again afterwards */
 
 #endif

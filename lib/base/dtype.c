@@ -3,7 +3,7 @@
 #include "base/checked.h"
 
 /* Sizes: the `gguf` package's constants (GGML_QUANT_SIZES, version 0.19.0); Q2_0 and Q8_1 (where gguf has kept an old size): ggml 0.25. */
-static const struct dtype types[DTYPE_COUNT] = {
+static const struct dtype types[DTYPE_END] = {
     [INFER_TYPE_F32] = {"F32", 1, 4},
     [INFER_TYPE_F16] = {"F16", 1, 2},
     [INFER_TYPE_Q4_0] = {"Q4_0", 32, 2 + 16},
@@ -39,11 +39,18 @@ static const struct dtype types[DTYPE_COUNT] = {
     [INFER_TYPE_NVFP4] = {"NVFP4", 64, 4 + 32},
     [INFER_TYPE_Q1_0] = {"Q1_0", 128, 2 + 16},
     [INFER_TYPE_Q2_0] = {"Q2_0", 64, 2 + 16},
+    [INFER_TYPE_F8_E4M3] = {"F8_E4M3", 1, 1},
+    [INFER_TYPE_F8_E5M2] = {"F8_E5M2", 1, 1},
+    [INFER_TYPE_BOOL] = {"BOOL", 1, 1},
+    [INFER_TYPE_U8] = {"U8", 1, 1},
+    [INFER_TYPE_U16] = {"U16", 1, 2},
+    [INFER_TYPE_U32] = {"U32", 1, 4},
+    [INFER_TYPE_U64] = {"U64", 1, 8},
 };
 
 const struct dtype *dtype_of(int32_t type)
 {
-    return type >= 0 && type < DTYPE_COUNT && types[type].name ? &types[type] : NULL;
+    return type >= 0 && type < DTYPE_END && types[type].name ? &types[type] : NULL;
 }
 
 bool dtype_size(int32_t type, uint64_t n, uint64_t *bytes)

@@ -1,4 +1,4 @@
-/* Storage types of tensors: INFER_TYPE_* of the public header, whose values are GGUF's. A row is stored in blocks of `block` elements,
+/* Storage types of tensors: INFER_TYPE_* of the public header. A row is stored in blocks of `block` elements,
  * `bytes` bytes each. */
 #ifndef BASE_DTYPE_H
 #define BASE_DTYPE_H
@@ -8,7 +8,9 @@
 
 #include "infer/infer.h"
 
-#define DTYPE_COUNT 43     /* values are below */
+#define DTYPE_COUNT 43     /* GGUF's types are below: all that can be multiplied */
+#define DTYPE_OTHER 64     /* those of other formats: from here */
+#define DTYPE_END   71     /* all values are below */
 #define DTYPE_MAX_BLOCK 256
 
 struct dtype {

@@ -24,6 +24,7 @@ struct parser {
     const char *text;
     size_t len, pos;
     size_t max_depth;
+    bool unique_keys;
     struct buf pending; /* struct json_member: values of open containers, with their keys */
     struct buf levels;  /* struct level */
     struct buf scratch; /* a string with escapes */
@@ -277,10 +278,12 @@ static infer_status close_level(struct parser *p, struct json *v)
     memcpy(&l, p->levels.data + p->levels.len - sizeof l, sizeof l);
     p->levels.len -= sizeof l;
     struct json_member *m = p->pending.data ? (struct json_member *)(void *)(p->pending.data + l.first) : NULL;
-    size_t n = (p->pending.len - l.first) / sizeof *m;
+    size_t n = (p->pending.len - l.first) / sizeof *m, written = n;
     *v = (struct json){.type = l.object ? JSON_OBJECT : JSON_ARRAY, .offset = l.offset};
     if (l.object && n > 1 && !merge_keys(p->ar->alloc, m, &n))
         return err_no_memory(p->err);
+    if (p->unique_keys && n < written)
+        return fail_at(p, l.offset, "an object with a repeated key");
     v->n = n;
     size_t size = l.object ? sizeof *m : sizeof *v;
     void *copy = arena_zarray(p->ar, n, size);
@@ -403,6 +406,7 @@ infer_status json_parse(struct arena *ar, const char *text, size_t len, const st
     struct parser p = {.ar = ar, .text = text, .len = len, .err = err};
     struct json v;
     p.max_depth = limits && limits->max_depth ? limits->max_depth : DEFAULT_DEPTH;
+    p.unique_keys = limits && limits->unique_keys;
     if (len > (limits && limits->max_bytes ? limits->max_bytes : DEFAULT_BYTES))
         return err_set(err, INFER_ERROR_LIMIT, "JSON text is too long");
     buf_init(&p.pending, ar->alloc, ar->limit);

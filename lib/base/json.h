@@ -47,6 +47,7 @@ struct json_member {
 struct json_limits {
     size_t max_depth; /* nested arrays and objects; 0: 200 */
     size_t max_bytes; /* of text; 0: 1 GiB */
+    bool unique_keys; /* a repeated key is refused */
 };
 
 /* limits may be NULL. The memory limit is the arena's. Errors: SYNTAX (offset set), LIMIT, NO_MEMORY. On failure the arena may hold

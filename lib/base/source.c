@@ -185,6 +185,17 @@ infer_status blob_open(const struct env *env, const infer_source *source, const 
     return INFER_OK;
 }
 
+infer_status blob_alloc(const struct env *env, uint64_t size, struct blob *out, infer_error *err)
+{
+    struct blob b = {.env = env, .fd = -1, .size = size};
+    b.owned = blob_memory(env, size ? size : 1, err);
+    if (!b.owned)
+        return INFER_ERROR_NO_MEMORY;
+    b.data = b.owned;
+    *out = b;
+    return INFER_OK;
+}
+
 infer_status blob_check(const struct blob *b, infer_error *err)
 {
     struct os_stat st;

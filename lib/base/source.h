@@ -23,6 +23,8 @@ struct infer_cancel;
  * file name. env must outlive the blob. */
 infer_status blob_open(const struct env *env, const infer_source *source, const char *name, uint64_t name_len,
                        int32_t map, const infer_cancel *cancel, struct blob *out, infer_error *err);
+/* `size` bytes of memory to be filled: out->owned, aligned to 64 bytes. */
+infer_status blob_alloc(const struct env *env, uint64_t size, struct blob *out, infer_error *err);
 /* CHANGED when a mapped file is shorter than it was (best effort). */
 infer_status blob_check(const struct blob *b, infer_error *err);
 void blob_close(struct blob *b);

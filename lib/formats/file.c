@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "formats/gguf.h"
+#include "formats/safetensors.h"
 
 infer_status file_create(const struct env *env, const char *name, size_t name_len, struct blob *blob,
                          struct infer_file **out, infer_error *err)
@@ -82,16 +83,28 @@ const struct file_meta *file_find_meta(const struct infer_file *f, const char *k
     return i ? &f->meta[*i] : NULL;
 }
 
-/* Room for the other's tensors and blob. */
+infer_status file_add_part(struct infer_file *f, struct blob *blob, infer_error *err)
+{
+    struct blob *parts = mem_grow(&f->env->alloc, f->parts, (f->n_parts + (size_t)1) * sizeof *parts);
+    if (!parts) {
+        blob_close(blob);
+        return err_no_memory(err);
+    }
+    f->parts = parts;
+    f->parts[f->n_parts++] = *blob;
+    return INFER_OK;
+}
+
+/* Room for the other's tensors and blobs. */
 static bool join_reserve(struct infer_file *f, const struct infer_file *part)
 {
     const struct alloc *a = &f->env->alloc;
     uint64_t n = f->n_tensors + part->n_tensors;
-    struct file_tensor *tensors = n > SIZE_MAX / sizeof *tensors ? NULL : mem_grow(a, f->tensors, n * sizeof *tensors);
+    struct file_tensor *tensors = n > SIZE_MAX / sizeof *tensors ? NULL : mem_grow(a, f->tensors, (n ? n : 1) * sizeof *tensors);
     if (!tensors)
         return false;
     f->tensors = tensors;
-    struct blob *parts = mem_grow(a, f->parts, (f->n_parts + (size_t)1) * sizeof *parts);
+    struct blob *parts = mem_grow(a, f->parts, ((size_t)f->n_parts + part->n_parts) * sizeof *parts);
     if (!parts)
         return false;
     f->parts = parts;
@@ -106,16 +119,18 @@ infer_status file_join(struct infer_file *f, struct infer_file *part, infer_erro
         return err_no_memory(err);
     for (uint64_t i = 0; i < part->n_tensors; i++) {
         struct file_tensor t = part->tensors[i];
-        t.part = f->n_parts;
+        t.part += f->n_parts;
         int added = map_add(&f->tensor_map, t.name.data, (size_t)t.name.len, (uint32_t)f->n_tensors);
         if (added < 0)
             return err_no_memory(err);
         if (!added)
             return err_at(err, INFER_ERROR_FORMAT, t.name.data, (size_t)t.name.len, t.offset,
-                          "tensor is in two parts of the split file");
+                          "tensor is in two parts of the model");
         f->tensors[f->n_tensors++] = t;
     }
-    f->parts[f->n_parts++] = part->parts[0];
+    memcpy(f->parts + f->n_parts, part->parts, part->n_parts * sizeof *part->parts);
+    f->n_parts += part->n_parts;
+    arena_join(&f->arena, &part->arena);
     part->n_parts = 0;
     part->n_tensors = 0;
     return INFER_OK;
@@ -140,9 +155,20 @@ static infer_status refuse_unknown(const struct blob *b, infer_error *err)
         what = " (it is a Git LFS pointer: the real file was not downloaded)";
     else if (starts(b, "<!") || starts(b, "<html"))
         what = " (it looks like an HTML page: the download gave a web page)";
-    else if (b->size > 9 && b->data[8] == '{')
-        what = " (it looks like a safetensors file)";
-    return err_at(err, INFER_ERROR_FORMAT, NULL, 0, 0, "not a GGUF file%s", what);
+    return err_at(err, INFER_ERROR_FORMAT, NULL, 0, 0, "not a GGUF or safetensors file%s", what);
+}
+
+infer_status file_open_blob(const struct env *env, const infer_source *source, const char *name, uint64_t name_len, struct blob *blob,
+                            int32_t map, const infer_cancel *cancel, struct infer_file **out, infer_error *err)
+{
+    if (gguf_is(blob))
+        return gguf_open(env, source, blob, map, cancel, out, err);
+    if (safetensors_is(blob))
+        return safetensors_open(env, name, (size_t)name_len, blob, cancel, out, err);
+    infer_status st = refuse_unknown(blob, err);
+    err_file(err, name, (size_t)name_len);
+    blob_close(blob);
+    return st;
 }
 
 infer_status file_open(const struct env *env, const infer_source *source, int32_t map, const infer_cancel *cancel,
@@ -152,11 +178,5 @@ infer_status file_open(const struct env *env, const infer_source *source, int32_
     infer_status st = blob_open(env, source, source->name, source->name_len, map, cancel, &blob, err);
     if (st != INFER_OK)
         return st;
-    if (!gguf_is(&blob)) {
-        st = refuse_unknown(&blob, err);
-        err_file(err, source->name, (size_t)source->name_len);
-        blob_close(&blob);
-        return st;
-    }
-    return gguf_open(env, source, &blob, map, cancel, out, err);
+    return file_open_blob(env, source, source->name, source->name_len, &blob, map, cancel, out, err);
 }

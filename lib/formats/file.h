@@ -50,11 +50,11 @@ struct file_tensor {
     struct file_str name;       /* as keys; unique in the file, over all parts */
     int32_t type;               /* INFER_TYPE_*, known to dtype_of */
     uint32_t n_dims;            /* 1-4; a tensor stored without dimensions has 1, of length 1 */
-    uint64_t dims[FILE_MAX_DIMS]; /* elements, at least 1 each; dims[0] is the row, a whole number of blocks; unused ones are 1 */
-    uint64_t n;                 /* elements */
+    uint64_t dims[FILE_MAX_DIMS]; /* elements; dims[0] is the row, a whole number of blocks; unused ones are 1. GGUF: at least 1 each */
+    uint64_t n;                 /* elements; 0 for the empty tensors that some safetensors files have */
     uint64_t bytes;
     uint64_t offset;            /* in its part */
-    const void *data;           /* aligned to at least FILE_MIN_ALIGNMENT */
+    const void *data;           /* not NULL; aligned to an element at least, as base/dtype.h tells its bytes (GGUF: to FILE_MIN_ALIGNMENT) */
     uint32_t part;
 };
 
@@ -87,6 +87,10 @@ struct infer_file {
 /* Opens by content. source: checked, full-size, with name_len resolved. env is kept (env_ref). map: INFER_MAP_*. */
 infer_status file_open(const struct env *env, const infer_source *source, int32_t map, const infer_cancel *cancel,
                        struct infer_file **out, infer_error *err);
+/* The same for content that was opened already, under this name; takes the blob over, also on failure. source: where a split file's other
+ * parts come from. */
+infer_status file_open_blob(const struct env *env, const infer_source *source, const char *name, uint64_t name_len, struct blob *blob,
+                            int32_t map, const infer_cancel *cancel, struct infer_file **out, infer_error *err);
 struct infer_file *file_ref(struct infer_file *f); /* returns f */
 void file_release(struct infer_file *f);           /* f may be NULL */
 /* CHANGED when a mapped part has become shorter (best effort). */
@@ -154,7 +158,13 @@ infer_status file_create(const struct env *env, const char *name, size_t name_le
                          struct infer_file **out, infer_error *err);
 /* Sets the error's file and returns its code. */
 infer_status file_failed(const struct infer_file *f, infer_error *err, infer_status st);
-/* Moves the tensors of a further part into f; part loses them and its blob. Errors: FORMAT (a tensor is in both), NO_MEMORY. */
+/* Adds a blob, which the file owns from now on, also on failure; its number is f->n_parts - 1. */
+infer_status file_add_part(struct infer_file *f, struct blob *blob, infer_error *err);
+/* Calls fn for every tensor in the order of offsets (of one part; those without bytes first), with the one before it, until fn fails. */
+typedef infer_status (*file_order_fn)(void *arg, const struct file_tensor *before, const struct file_tensor *t);
+infer_status file_in_order(const struct infer_file *f, file_order_fn fn, void *arg, infer_error *err);
+/* Moves the tensors of a further file into f. That one loses them, its blobs and its arena, and is only to be released; its metadata is not
+ * taken over. Errors: FORMAT (a tensor is in both), NO_MEMORY; then too it is only to be released. */
 infer_status file_join(struct infer_file *f, struct infer_file *part, infer_error *err);
 
 #endif

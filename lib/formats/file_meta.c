@@ -75,7 +75,8 @@ static infer_status absent(const struct infer_file *f, const char *key, infer_er
 
 static uint64_t value_offset(const struct infer_file *f, const struct file_value *v)
 {
-    return (uint64_t)(v->data - f->parts[0].data);
+    uintptr_t p = (uintptr_t)v->data, begin = (uintptr_t)f->parts[0].data;
+    return p >= begin && p - begin <= f->parts[0].size ? p - begin : ERR_NO_OFFSET;
 }
 
 static infer_status wrong_type(const struct infer_file *f, const char *key, const struct file_value *v,

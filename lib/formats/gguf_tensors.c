@@ -35,7 +35,7 @@ static infer_status read_type(struct gguf_reader *r, struct file_tensor *t)
     uint32_t type = cursor_u32(r->c);
     if (r->c->bad)
         return gguf_truncated(r, at);
-    const struct dtype *d = type > INT32_MAX ? NULL : dtype_of((int32_t)type);
+    const struct dtype *d = type >= DTYPE_OTHER ? NULL : dtype_of((int32_t)type);
     if (!d)
         return GGUF_FAIL(r, INFER_ERROR_UNSUPPORTED, at, "unknown tensor type %lu", (unsigned long)type);
     t->type = (int32_t)type;
@@ -80,68 +80,16 @@ static infer_status place(struct gguf_reader *r, struct file_tensor *t, uint64_t
     return INFER_OK;
 }
 
-static void sift(const struct file_tensor **heap, size_t i, size_t n)
+/* Tensors in the order of their offsets must follow one another. */
+static infer_status check_order(void *arg, const struct file_tensor *before, const struct file_tensor *t)
 {
-    for (;;) {
-        size_t big = i;
-        for (size_t k = 2 * i + 1; k <= 2 * i + 2 && k < n; k++)
-            if (heap[k]->offset > heap[big]->offset)
-                big = k;
-        if (big == i)
-            return;
-        const struct file_tensor *t = heap[i];
-        heap[i] = heap[big];
-        heap[big] = t;
-        i = big;
-    }
-}
-
-static void sort_by_offset(const struct file_tensor **t, size_t n)
-{
-    for (size_t i = n / 2; i-- > 0;)
-        sift(t, i, n);
-    for (size_t end = n; end-- > 1;) {
-        const struct file_tensor *last = t[0];
-        t[0] = t[end];
-        t[end] = last;
-        sift(t, 0, end);
-    }
-}
-
-/* Tensors sorted by offset must follow one another. */
-static infer_status check_order(struct gguf_reader *r, const struct file_tensor *before, const struct file_tensor *t)
-{
-    if (before->offset + before->bytes <= t->offset)
+    struct gguf_reader *r = arg;
+    if (!before || before->offset + before->bytes <= t->offset)
         return INFER_OK;
     r->name = t->name.data;
     r->name_len = (size_t)t->name.len;
     return GGUF_FAIL(r, INFER_ERROR_FORMAT, t->offset, "the tensor's data overlaps that of '%.*s'",
                      before->name.len < 64 ? (int)before->name.len : 64, before->name.data);
-}
-
-static infer_status check_overlap(struct gguf_reader *r)
-{
-    struct infer_file *f = r->f;
-    size_t n = (size_t)f->n_tensors, i = 1;
-    while (i < n && f->tensors[i - 1].offset <= f->tensors[i].offset)
-        i++;
-    if (i >= n) { /* in order, as writers leave them */
-        infer_status st = INFER_OK;
-        for (i = 1; i < n && st == INFER_OK; i++)
-            st = check_order(r, &f->tensors[i - 1], &f->tensors[i]);
-        return st;
-    }
-    const struct file_tensor **sorted = mem_array(&f->env->alloc, n, sizeof *sorted);
-    if (!sorted)
-        return err_no_memory(r->err);
-    for (i = 0; i < n; i++)
-        sorted[i] = &f->tensors[i];
-    sort_by_offset(sorted, n);
-    infer_status st = INFER_OK;
-    for (i = 1; i < n && st == INFER_OK; i++)
-        st = check_order(r, sorted[i - 1], sorted[i]);
-    mem_free(&f->env->alloc, sorted);
-    return st;
 }
 
 static infer_status reserve(struct gguf_reader *r, uint64_t n)
@@ -189,5 +137,5 @@ infer_status gguf_read_tensors(struct gguf_reader *r, uint64_t n, uint64_t align
         st = err_at(r->err, INFER_ERROR_FORMAT, NULL, 0, r->c->pos, "the data section's place overflows");
     for (uint64_t i = 0; i < n && st == INFER_OK; i++)
         st = place(r, &r->f->tensors[i], start, alignment);
-    return st == INFER_OK ? check_overlap(r) : st;
+    return st == INFER_OK ? file_in_order(r->f, check_order, r, r->err) : st;
 }

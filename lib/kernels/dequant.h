@@ -25,7 +25,9 @@ void dequant_row(int32_t type, const void *src, float *dst, uint64_t n);
     X(Q8_K, dequant_q8_k)                                                                                              \
     X(IQ1_S, dequant_iq1_s) X(IQ1_M, dequant_iq1_m) X(IQ2_XXS, dequant_iq2_xxs) X(IQ2_XS, dequant_iq2_xs)              \
     X(IQ2_S, dequant_iq2_s) X(IQ3_XXS, dequant_iq3_xxs) X(IQ3_S, dequant_iq3_s) X(IQ4_NL, dequant_iq4_nl)              \
-    X(IQ4_XS, dequant_iq4_xs)
+    X(IQ4_XS, dequant_iq4_xs)                                                                                          \
+    X(F8_E4M3, dequant_f8_e4m3) X(F8_E5M2, dequant_f8_e5m2) X(U8, dequant_u8) X(U16, dequant_u16)                      \
+    X(U32, dequant_u32) X(U64, dequant_u64) X(BOOL, dequant_bool)
 
 #define DEQUANT_PROTOTYPE(type, fn) void fn(const uint8_t *src, float *dst, uint64_t n);
 DEQUANT_LIST(DEQUANT_PROTOTYPE)

@@ -119,7 +119,7 @@ static infer_status bind_tensor(struct binder *b, const struct file_tensor *t, c
     if (!flat || !fits) {
         char why[160];
         (void)snprintf(why, sizeof why, "shape is %llu x %llu, the model's sizes call for %llu x %llu",
-                       (unsigned long long)t->dims[0], (unsigned long long)(t->n / t->dims[0]),
+                       (unsigned long long)t->dims[0], (unsigned long long)(t->dims[0] ? t->n / t->dims[0] : 0),
                        (unsigned long long)(want.vector ? total : want.width),
                        (unsigned long long)(want.vector ? 1 : total));
         return tensor_error(b, INFER_ERROR_SHAPE, t->name.data, t->name.len, why);
