@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/fpenv.h"
+#include "kernels/dequant.h"
 
 /* ---- Open adapters ---- */
 
@@ -206,6 +207,18 @@ static infer_status make_places(infer_session *s, infer_error *err)
     return INFER_OK;
 }
 
+infer_status session_reserve_sets(infer_session *s, uint64_t n, infer_error *err)
+{
+    for (;;) {
+        uint64_t holes = 0;
+        for (uint32_t i = 0; i < s->sets.room; i++)
+            holes += !s->sets.table[i];
+        infer_status st = holes >= n ? INFER_OK : make_places(s, err);
+        if (holes >= n || st != INFER_OK)
+            return st;
+    }
+}
+
 infer_status session_add_set(infer_session *s, struct adapter_set *set, uint32_t *number, infer_error *err)
 {
     struct session_sets *t = &s->sets;
@@ -238,13 +251,11 @@ static infer_status bad(infer_error *err, const char *name, const char *why)
     return err_at(err, INFER_ERROR_ARGUMENT, name, strlen(name), ERR_NO_OFFSET, "%s", why);
 }
 
-static infer_status check_entry(const infer_session *s, const struct adapter_entry *e, infer_error *err)
+static infer_status check_entry(const infer_model *m, const struct adapter_entry *e, infer_error *err)
 {
-    uint32_t layers = s->model->net->h.n_layer;
-    if (adapter_bound(e->adapter)->model != s->model)
+    uint32_t layers = m->net->h.n_layer;
+    if (adapter_bound(e->adapter)->model != m)
         return bad(err, "adapter", "the adapter was opened for another model");
-    if (e->adapter->kind != ADAPTER_LORA && e->adapter->kind != ADAPTER_STEERING)
-        return bad(err, "adapter", "soft prompts and prefixes are appended (infer_session_append_adapter), not attached");
     if (!(e->strength >= -ADAPTER_MAX_STRENGTH && e->strength <= ADAPTER_MAX_STRENGTH))
         return bad(err, "scale", "not a number, or beyond 65,536");
     if (e->first_layer >= e->end_layer || e->end_layer > layers)
@@ -252,6 +263,32 @@ static infer_status check_entry(const infer_session *s, const struct adapter_ent
     if (e->mode != NET_STEER_ADD && (e->mode != NET_STEER_PROJECT || e->adapter->kind != ADAPTER_STEERING))
         return bad(err, "mode", "unknown, or not for this kind of adapter");
     return INFER_OK;
+}
+
+static bool is_attached(const infer_adapter *a)
+{
+    return a->kind == ADAPTER_LORA || a->kind == ADAPTER_STEERING;
+}
+
+static infer_status check_entries(const infer_model *m, const struct adapter_entry *entries, uint32_t n, infer_error *err)
+{
+    infer_status st = n <= ADAPTER_SET_MAX ? INFER_OK : bad(err, "count", "at most 16 adapters at once");
+    for (uint32_t i = 0; i < n && st == INFER_OK; i++) {
+        st = check_entry(m, &entries[i], err);
+        if (st == INFER_OK && !is_attached(entries[i].adapter))
+            st = bad(err, "adapter", "soft prompts and prefixes are appended (infer_session_append_adapter), not attached");
+    }
+    return st;
+}
+
+infer_status adapter_entries_check(const infer_model *m, const struct adapter_entry *entries, uint32_t n, infer_error *err)
+{
+    infer_status st = INFER_OK;
+    for (uint32_t i = 0; i < n && st == INFER_OK; i++)
+        st = entries[i].strength != 0 ? INFER_OK : bad(err, "scale", "an adapter without effect");
+    if (st == INFER_OK && n == 1 && entries[0].adapter->kind == ADAPTER_PREFIX)
+        return check_entry(m, entries, err);
+    return st == INFER_OK ? check_entries(m, entries, n, err) : st;
 }
 
 /* The set of those items of wanted whose bits are set; 0: none of them. */
@@ -280,18 +317,15 @@ infer_status session_set_adapters(infer_session *s, const struct adapter_entry *
     struct adapter_entry kept[ADAPTER_SET_MAX];
     struct adapter_set *wanted = NULL;
     uint32_t n_kept = 0, active = 0, number = 0;
-    if (n > ADAPTER_SET_MAX)
-        return bad(err, "count", "at most 16 adapters at once");
-    for (uint32_t i = 0; i < n; i++) {
-        infer_status st = check_entry(s, &entries[i], err);
-        if (st != INFER_OK)
-            return st;
+    infer_status st = check_entries(s->model, entries, n, err);
+    if (st != INFER_OK)
+        return st;
+    for (uint32_t i = 0; i < n; i++)
         if (entries[i].strength != 0) {
             active |= (uint32_t)(entries[i].adapter->n_invocation == 0) << n_kept;
             kept[n_kept++] = entries[i];
         }
-    }
-    infer_status st = n_kept ? adapter_set_create(s->model, kept, n_kept, &wanted, err) : INFER_OK;
+    st = n_kept ? adapter_set_create(s->model, kept, n_kept, &wanted, err) : INFER_OK;
     if (st == INFER_OK)
         st = number_of(s, wanted, active, &number, err);
     if (st != INFER_OK) {
@@ -320,44 +354,55 @@ static uint64_t last_invocation(const infer_session *s, const infer_adapter *a, 
     return UINT64_MAX;
 }
 
-/* Elements [from, to) come under what of wanted is active. */
-static infer_status mark(infer_session *s, uint64_t from, uint64_t to, uint32_t active, infer_error *err)
-{
+/* Elements [from, to) come under one set. */
+struct segment {
+    uint64_t from, to;
     uint32_t number;
-    infer_status st = number_of(s, s->sets.wanted, active, &number, err);
-    for (uint64_t i = from; i < to && st == INFER_OK; i++)
-        s->elements[i].set = number;
+};
+
+/* Cuts [from, length) where items of wanted begin to act (at, UINT64_MAX: not here); *active: before, then after. *n segments. */
+static infer_status cut(infer_session *s, const uint64_t *at, uint64_t from, uint32_t *active, struct segment *segments, uint32_t *n,
+                        infer_error *err)
+{
+    infer_status st = INFER_OK;
+    for (*n = 0; from < s->length && st == INFER_OK; from = segments[(*n)++].to) {
+        struct segment *g = &segments[*n];
+        *g = (struct segment){from, s->length, 0};
+        for (uint32_t i = 0; i < s->sets.wanted->n; i++) {
+            if (at[i] <= from)
+                *active |= (uint32_t)1 << i;
+            else if (at[i] < g->to)
+                g->to = at[i];
+        }
+        st = number_of(s, s->sets.wanted, *active, &g->number, err);
+    }
     return st;
 }
 
-/* at: where each item of wanted begins to act, UINT64_MAX: not here. Elements from `first` on are marked, and pending ones before it where an
- * invocation began. */
+/* Elements from `first` on are marked anew, and pending ones before it from where an invocation began. */
 static infer_status mark_all(infer_session *s, const uint64_t *at, uint64_t first, infer_error *err)
 {
+    struct segment segments[ADAPTER_SET_MAX + 1];
     uint64_t from = first;
-    uint32_t active = s->sets.active, n = s->sets.wanted->n;
-    infer_status st = INFER_OK;
-    for (uint32_t i = 0; i < n; i++)
+    uint32_t active = s->sets.active, n = 0;
+    for (uint32_t i = 0; i < s->sets.wanted->n; i++)
         if (at[i] != UINT64_MAX) {
             active &= ~((uint32_t)1 << i);
             from = at[i] < from ? at[i] : from;
         }
-    while (from < s->length && st == INFER_OK) {
-        uint64_t to = s->length;
-        for (uint32_t i = 0; i < n; i++) {
-            if (at[i] <= from)
-                active |= (uint32_t)1 << i;
-            else if (at[i] < to)
-                to = at[i];
-        }
-        st = mark(s, from, to, active, err);
-        from = to;
-    }
+    infer_status st = session_reserve_sets(s, ADAPTER_SET_MAX + 1, err); /* so that none of the new sets is taken for unused */
     if (st == INFER_OK)
-        st = number_of(s, s->sets.wanted, active, &s->sets.current, err);
-    if (st == INFER_OK)
-        s->sets.active = active;
-    return st;
+        st = cut(s, at, from, &active, segments, &n, err);
+    if (st == INFER_OK && from < first)
+        st = session_own_elements(s, err);
+    if (st != INFER_OK)
+        return st;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint64_t e = segments[i].from; e < segments[i].to; e++)
+            s->elements[e].set = segments[i].number;
+    s->sets.current = segments[n - 1].number;
+    s->sets.active = active;
+    return INFER_OK;
 }
 
 infer_status session_invoke(infer_session *s, uint64_t first, infer_error *err)
@@ -370,4 +415,107 @@ infer_status session_invoke(infer_session *s, uint64_t first, infer_error *err)
         any = any || at[i] != UINT64_MAX;
     }
     return any ? mark_all(s, at, first, err) : INFER_OK;
+}
+
+/* Whether element e was appended under item i of wanted. */
+static bool was_active(const infer_session *s, uint64_t e, uint32_t i)
+{
+    const struct adapter_set *set = session_set_at(&s->sets, s->elements[e].set);
+    struct adapter_record want = adapter_record_of(s->sets.wanted, i);
+    for (uint32_t k = 0; set && k < set->n; k++) {
+        struct adapter_record r = adapter_record_of(set, k);
+        if (!memcmp(&r, &want, sizeof r))
+            return true;
+    }
+    return false;
+}
+
+infer_status session_uninvoke(infer_session *s, uint64_t length, infer_error *err)
+{
+    const struct adapter_set *w = s->sets.wanted;
+    uint32_t active = s->sets.active;
+    for (uint32_t i = 0; w && i < w->n; i++)
+        if (w->adapters[i]->n_invocation && !(length && was_active(s, length - 1, i)))
+            active &= ~((uint32_t)1 << i);
+    if (active == s->sets.active)
+        return INFER_OK;
+    infer_status st = number_of(s, w, active, &s->sets.current, err);
+    if (st == INFER_OK)
+        s->sets.active = active;
+    return st;
+}
+
+/* ---- From another session ---- */
+
+infer_status session_take_sets(infer_session *s, const infer_session *from, uint64_t dst, uint64_t src, uint64_t count, infer_error *err)
+{
+    const struct alloc *a = &s->model->engine->env->alloc;
+    uint32_t n = from->sets.room;
+    uint32_t *number = mem_zarray(a, (size_t)n + 1, sizeof *number);
+    infer_status st = number ? session_reserve_sets(s, n, err) : err_no_memory(err);
+    for (uint32_t i = 0; i < n && st == INFER_OK; i++)
+        if (from->sets.table[i])
+            st = session_add_set(s, from->sets.table[i], &number[i + 1], err);
+    for (uint64_t i = 0; i < count && st == INFER_OK; i++)
+        s->elements[dst + i].set = number[from->elements[src + i].set];
+    mem_free(a, number);
+    return st;
+}
+
+/* ---- Soft prompts and prefixes ---- */
+
+static infer_status append_rows(infer_session *s, const infer_adapter *a, infer_error *err)
+{
+    const struct alloc *al = &s->model->engine->env->alloc;
+    const struct net *net = s->model->net;
+    uint64_t n = a->rows.n_rows, width = net->h.n_embd;
+    float factor = net->arch->scale_embeddings && net->arch->scales_rows ? net->h.embed_scale : 1;
+    float *rows = mem_array(al, (size_t)(n * width), sizeof *rows);
+    uint64_t *keys = mem_array(al, (size_t)n, 16);
+    infer_status st = rows && keys ? INFER_OK : err_no_memory(err);
+    for (uint64_t i = 0; i < n && st == INFER_OK; i++) {
+        struct {
+            struct hash_128 hash;
+            uint64_t row;
+        } what = {a->hash, i};
+        struct hash_128 key = hash_128(&what, sizeof what, 0);
+        keys[2 * i] = key.lo;
+        keys[2 * i + 1] = key.hi;
+        dequant_row(a->rows.type, (const char *)a->rows.data + i * (a->rows.bytes / n), rows + i * width, width);
+        for (uint64_t k = 0; k < width && factor != 1; k++)
+            rows[i * width + k] *= factor;
+    }
+    if (st == INFER_OK)
+        st = session_append_rows(s, rows, keys, n, err);
+    mem_free(al, rows);
+    mem_free(al, keys);
+    return st;
+}
+
+infer_status session_append_adapter(infer_session *s, infer_adapter *a, infer_error *err)
+{
+    struct adapter_entry e = {a, 1, NET_STEER_ADD, 0, s->model->net->h.n_layer};
+    struct adapter_set *set;
+    infer_status st = check_entry(s->model, &e, err);
+    if (st != INFER_OK)
+        return st;
+    if (a->kind == ADAPTER_SOFT_PROMPT)
+        return append_rows(s, a, err);
+    if (a->kind != ADAPTER_PREFIX)
+        return bad(err, "adapter", "LoRA and steering vectors are attached (infer_session_set_adapters), not appended");
+    st = adapter_set_create(s->model, &e, 1, &set, err);
+    if (st != INFER_OK)
+        return st;
+    st = session_append_prefix(s, set, 0, (uint32_t)a->rows.n_rows, err);
+    adapter_set_release(set);
+    return st;
+}
+
+infer_status session_adapters_ready(const infer_session *s, infer_error *err)
+{
+    const struct adapter_set *set = session_set_at(&s->sets, s->sets.current);
+    infer_status st = INFER_OK;
+    for (uint32_t i = 0; set && i < set->n && st == INFER_OK; i++)
+        st = adapter_check(set->adapters[i], err);
+    return st;
 }

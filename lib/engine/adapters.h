@@ -89,8 +89,27 @@ static inline struct hash_128 session_set_id(const struct session_sets *s, uint3
 infer_status session_set_adapters(infer_session *s, const struct adapter_entry *entries, uint32_t n, infer_error *err);
 /* The number of a set in the session's table, where it is put when it is not there. */
 infer_status session_add_set(infer_session *s, struct adapter_set *set, uint32_t *number, infer_error *err);
+/* Room for n more sets, so that none that session_add_set puts there before it has elements is taken for unused. */
+infer_status session_reserve_sets(infer_session *s, uint64_t n, infer_error *err);
+/* Elements [dst, dst + count), the last of s, come under the sets of elements [src, ..) of another session of the model. */
+infer_status session_take_sets(infer_session *s, const infer_session *from, uint64_t dst, uint64_t src, uint64_t count, infer_error *err);
+/* Appends rows [first, first + count) of a prefix. set: of its adapter alone. */
+infer_status session_append_prefix(infer_session *s, struct adapter_set *set, uint32_t first, uint32_t count, infer_error *err);
+/* Appends a soft prompt or a prefix. ARGUMENT: another kind, or for another model. */
+infer_status session_append_adapter(infer_session *s, infer_adapter *a, infer_error *err);
+/* Whether the files of the adapters in force are still whole; CHANGED. */
+infer_status session_adapters_ready(const infer_session *s, infer_error *err);
+/* What a file may say of a set: ARGUMENT for what session_set_adapters would not take, a prefix alone excepted. */
+infer_status adapter_entries_check(const infer_model *m, const struct adapter_entry *entries, uint32_t n, infer_error *err);
+/* Whether the set is of a prefix. */
+static inline bool adapter_set_is_prefix(const struct adapter_set *s)
+{
+    return s->adapters[0]->kind == ADAPTER_PREFIX;
+}
 /* After tokens [first, length) were appended under the current set: where invocation tokens stand among them, items that wait for those come into
  * force. On failure the elements are as they were. */
 infer_status session_invoke(infer_session *s, uint64_t first, infer_error *err);
+/* Before the session is cut to `length` elements: items whose invocation goes wait again. */
+infer_status session_uninvoke(infer_session *s, uint64_t length, infer_error *err);
 
 #endif

@@ -67,6 +67,9 @@ struct workspace {
 infer_status workspace_fit(struct workspace *ws, const struct net *net, uint32_t rows, infer_error *err);
 void workspace_free(struct workspace *ws, struct device *dev);
 
+/* Writes rows [first, ..) of a prefix to the pages of one sequence's elements: seqs [NET_KV_GROUPS], each of these rows alone. */
+void prefix_write(const struct net *net, const struct net_adapter *a, uint32_t first, int32_t kv_type, const struct dev_seq *seqs);
+
 /* Computes the batch: keys and values go to the pages, logits to out. cancel is polled between layers; on any failure out and the pages'
  * new elements are undefined, and nothing else has changed. */
 infer_status forward(const struct net *net, struct workspace *ws, const struct batch *b, const infer_cancel *cancel,

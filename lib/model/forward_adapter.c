@@ -186,3 +186,21 @@ void pass_steer(const struct pass *p, uint32_t layer)
     for (uint32_t i = 0; i < p->b->n_runs; i++)
         steer_run(p, layer, &p->b->runs[i]);
 }
+
+/* ---- Prefixes ---- */
+
+void prefix_write(const struct net *net, const struct net_adapter *a, uint32_t first, int32_t kv_type, const struct dev_seq *seqs)
+{
+    uint32_t width = net->h.n_head_kv * net->h.head_dim;
+    uint64_t matrix = (uint64_t)a->n_rows * width * 4;
+    for (uint32_t l = 0; l < net->h.n_layer; l++) {
+        struct dev_ref k = dev_at(a->rows, 2 * l * matrix + (uint64_t)first * width * 4), v = dev_at(k, matrix);
+        uint32_t group = net->layers[l].group;
+        struct dev_kv kv = net_kv(net, kv_type, l, false);
+        net->dev->ops->kv_write(net->dev, &kv, k, width, v, width, &seqs[group], 1);
+        if (!net_kv_is_mixed(kv_type))
+            continue;
+        kv = net_kv(net, kv_type, l, true);
+        net->dev->ops->kv_write(net->dev, &kv, k, width, v, width, &seqs[NET_KV_EXACT(group)], 1);
+    }
+}
