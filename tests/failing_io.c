@@ -145,7 +145,18 @@ static infer_status clone_(int from, int to, uint64_t size, int *os_error)
     return fails(os_error) ? INFER_ERROR_IO : os_io_default.clone(from, to, size, os_error);
 }
 
+static bool replaceable_(const char *path)
+{
+    return !os_io_default.replaceable || os_io_default.replaceable(path);
+}
+
+static bool leads_to_(const char *path, const char *entry)
+{
+    return os_io_default.leads_to && os_io_default.leads_to(path, entry);
+}
+
 const struct os_io failing_io_ops = {.open = open_, .dup = dup_, .close = close_, .stat = stat_, .read = read_, .map = map_,
                                      .unmap = unmap_, .create = create_, .write = write_, .sync = sync_, .rename = rename_,
                                      .link = link_, .sync_dir = sync_dir_, .unlink = unlink_, .reap = reap_,
-                                     .make_dir = make_dir_, .list = list_, .clone = clone_};
+                                     .make_dir = make_dir_, .list = list_, .clone = clone_, .replaceable = replaceable_,
+                                     .leads_to = leads_to_};

@@ -550,6 +550,11 @@ typedef struct infer_model_info {
     char name[128];          /* "" when the file has none */
     char tokenizer_problem[256]; /* why infer_model_tokenizer is NULL, else "" */
     char template_problem[256];  /* why the file's template is not used, else "" */
+    uint32_t embedding_width;    /* floats of a vector of infer_embed */
+    int32_t pooling;             /* INFER_POOLING_*: how the file says that a text's rows become one vector; where it says nothing, MEAN for
+                                    encoders, LAST for others */
+    int32_t encoder;             /* 1: an encoder (BERT and its kind): infer_embed only, no sessions */
+    uint32_t embed_tokens;       /* most tokens of a text that infer_embed takes unless told otherwise */
 } infer_model_info;
 INFER_API infer_status infer_model_get_info(const infer_model *model, infer_model_info *out, infer_error *err);
 
@@ -583,7 +588,7 @@ typedef struct infer_session_options {
 /* INFER_CACHE_NO_LOOKUP: computes everything itself. INFER_CACHE_NO_INSERT: leaves nothing behind for others. */
 enum { INFER_CACHE_NO_LOOKUP = 1, INFER_CACHE_NO_INSERT = 2, INFER_CACHE_SALT_MAX = 64 };
 
-/* Makes an empty session. options may be NULL. Errors: ARGUMENT, UNSUPPORTED, NO_MEMORY. */
+/* Makes an empty session. options may be NULL. Errors: ARGUMENT, UNSUPPORTED (an encoder: see infer_embed), NO_MEMORY. */
 INFER_API infer_status infer_session_create(infer_model *model, const infer_session_options *options,
                                             infer_session **out, infer_error *err);
 INFER_API infer_session *infer_session_ref(infer_session *session);
@@ -655,6 +660,23 @@ enum {
     INFER_LOGITS_MASK = 3 /* of the elements whose byte in mask is not 0 */
 };
 
+/* Hidden states of elements that a step computes: for probes, steering vectors, embeddings of one's own making. Elements whose hidden states are
+ * wanted are computed, never taken from the prefix cache. */
+enum { INFER_HIDDEN_FINAL = -1 }; /* behind the last layer and the final norm: what the output matrix multiplies */
+typedef struct infer_hidden {
+    uint32_t size;
+    int32_t elements;       /* which: INFER_LOGITS_LAST, NONE, ALL or MASK, as for logits. LAST of a session without pending elements computes its
+                               last element again */
+    const uint8_t *mask;    /* for INFER_LOGITS_MASK: one byte for each pending element */
+    const int32_t *layers;  /* [layer_count] numbers from 0: what has flowed through that layer (the residual stream, adapters' additions included);
+                               or INFER_HIDDEN_FINAL, which NULL with a count of 0 means too */
+    uint32_t layer_count;
+    uint32_t reserved;
+    float *out;             /* [rows][layer_count][n_embd]: elements in order, layers in the order of the list */
+    uint64_t capacity;      /* floats in out */
+    uint64_t rows;          /* out: elements that were written; what lies behind them is undefined */
+} infer_hidden;
+
 typedef struct infer_step_item {
     uint32_t size;
     int32_t status;         /* out: an infer_status of this session */
@@ -664,6 +686,7 @@ typedef struct infer_step_item {
     int32_t logits;         /* INFER_LOGITS_* */
     uint32_t reserved;
     uint64_t done;          /* out: elements computed, or taken from the prefix cache */
+    infer_hidden *hidden;   /* hidden states to give; NULL: none. One struct an item; too small a capacity is BUFFER, for the whole call */
 } infer_step_item;
 
 /* Computes pending elements of count different sessions of one model in batches. Bad items (ARGUMENT) fail the whole call before
@@ -865,6 +888,60 @@ INFER_API infer_status infer_session_adapter(const infer_session *session, uint6
 /* Appends a soft prompt (its rows, as infer_session_append_rows does) or a prefix (elements that are not computed: their keys and values are
  * written; no logits come from them). Errors: ARGUMENT (another kind or model), CONTEXT_FULL, NO_MEMORY. */
 INFER_API infer_status infer_session_append_adapter(infer_session *session, infer_adapter *adapter, infer_error *err);
+/* ---- Embeddings --------------------------------------------------------------------------------------------------- */
+
+/* How the hidden states of a text become one vector. RANK is what rerankers declare; it cannot be computed yet. */
+enum {
+    INFER_POOLING_MODEL = 0, /* as the file says: infer_model_info.pooling */
+    INFER_POOLING_NONE = 1,  /* one vector for each token */
+    INFER_POOLING_MEAN = 2,
+    INFER_POOLING_CLS = 3,   /* the first token's */
+    INFER_POOLING_LAST = 4,
+    INFER_POOLING_RANK = 5
+};
+
+enum {
+    INFER_EMBED_RAW = 1,          /* vectors as they come; else each is scaled to length 1 (with INFER_POOLING_NONE none is) */
+    INFER_EMBED_TRUNCATE = 2,     /* texts with more than max_tokens tokens lose their end (not the special tokens there); else they are refused */
+    INFER_EMBED_NO_SPECIAL = 4,   /* texts get no special tokens; else those that the model file says, as INFER_ADD_SPECIAL */
+    INFER_EMBED_PARSE_SPECIAL = 8 /* as INFER_PARSE_SPECIAL */
+};
+
+typedef struct infer_embed_options {
+    uint32_t size;
+    int32_t pooling;     /* INFER_POOLING_*, but not RANK */
+    uint32_t flags;      /* INFER_EMBED_* */
+    uint32_t dimensions; /* keep the first so many floats of a vector and scale those: for models that were trained for it ("Matryoshka"); 0: all */
+    uint64_t max_tokens; /* of a text, special tokens included; 0: infer_model_info.embed_tokens. More than the model was trained for is ARGUMENT where
+                            positions are learned */
+} infer_embed_options;
+
+typedef struct infer_embed_item {
+    uint32_t size;
+    int32_t status;      /* out: an infer_status of this text */
+    const char *text;    /* UTF-8; or NULL, and ids */
+    uint64_t text_len;
+    const int32_t *ids;  /* [id_count] token ids, taken as they are */
+    uint64_t id_count;
+    float *out;          /* [rows][width]: width is infer_model_info.embedding_width (n_embd for INFER_POOLING_NONE), or options.dimensions */
+    uint64_t capacity;   /* floats in out */
+    uint64_t rows;       /* out: 1, or with INFER_POOLING_NONE the number of tokens; also with BUFFER */
+    uint64_t tokens;     /* out: tokens of the whole text, special ones included */
+    int32_t truncated;   /* out: 1: not all of them were used */
+    uint32_t reserved;
+} infer_embed_item;
+
+/* Makes embeddings of count texts, several of them in one pass: with encoders, and with any other model from its final hidden states. A text's bits
+ * depend on it and the model alone, not on the texts beside it. Keys and values are in f32. Encoders are computed layer by layer: besides the
+ * weights that takes memory for one layer's keys and values and three rows of activations for each token of the longest text (8,192 tokens of
+ * width 768: about 130 MB, kept by the engine for later calls). Other models use KV memory as sessions do. Adapters take no part: for those, step a
+ * session with an infer_hidden. Instructions ("search_query: ", "query: ") are part of the text: the host writes them.
+ * Bad items (ARGUMENT) fail the whole call before anything is done or written. Else returns INFER_OK when every text succeeded, or the first
+ * failure, and each item tells its own status. options may be NULL. Errors per item: STATE (a text, but the model has no tokenizer), CONTEXT_FULL (too
+ * many tokens), TOKEN (an id), VALUE (no tokens), BUFFER, LIMIT, NO_MEMORY, NONFINITE, CANCELLED, CHANGED, HOST.
+ * Errors of the call: UNSUPPORTED (the file declares a kind of pooling that is not supported, and options.pooling is MODEL). */
+INFER_API infer_status infer_embed(infer_model *model, infer_embed_item *items, uint64_t count, const infer_embed_options *options,
+                                   infer_cancel *cancel, infer_error *err);
 
 /* ---- Checkpoints ------------------------------------------------------------------------------------------------- */
 
@@ -1050,8 +1127,8 @@ typedef struct infer_save_options {
 } infer_save_options;
 /* Writes a file: under a temporary name, synced, renamed over whatever had the name; so the path names the old file, or the new one whole, even after a
  * crash. Temporary files of processes that died in this folder are removed. options may be NULL. The checkpoint may be used meanwhile.
- * Errors: IO (the text says when the disk is full), NOT_FOUND (the folder, or the parent), ARGUMENT (also a path that an ancestor has), UNSUPPORTED (no zstd in this build), LIMIT (the
- * parent has 64 ancestors: save whole), CANCELLED, NO_MEMORY, those of opening the parent, FORMAT or CHANGED when the checkpoint itself came
+ * Errors: IO (the text says when the disk is full), NOT_FOUND (the folder, or the parent), ARGUMENT (also a path that an ancestor has), UNSUPPORTED (no zstd in this build; a folder,
+ * device or pipe has the name), LIMIT (the parent has 64 ancestors: save whole), CANCELLED, NO_MEMORY, those of opening the parent, FORMAT or CHANGED when the checkpoint itself came
  * from a file that is damaged. */
 INFER_API infer_status infer_checkpoint_save(const infer_checkpoint *checkpoint, const char *path, uint64_t path_len,
                                              const infer_save_options *options, infer_cancel *cancel, infer_error *err);

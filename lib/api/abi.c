@@ -158,7 +158,11 @@ AT(infer_model_info, architecture, 56);
 AT(infer_model_info, name, 88);
 AT(infer_model_info, tokenizer_problem, 216);
 AT(infer_model_info, template_problem, 472);
-SIZE(infer_model_info, 728);
+AT(infer_model_info, embedding_width, 728);
+AT(infer_model_info, pooling, 732);
+AT(infer_model_info, encoder, 736);
+AT(infer_model_info, embed_tokens, 740);
+SIZE(infer_model_info, 744);
 
 AT(infer_session_options, size, 0);
 AT(infer_session_options, n_ctx, 4);
@@ -214,7 +218,40 @@ AT(infer_step_item, mask, 24);
 AT(infer_step_item, logits, 32);
 AT(infer_step_item, reserved, 36);
 AT(infer_step_item, done, 40);
-SIZE(infer_step_item, 48);
+AT(infer_step_item, hidden, 48);
+SIZE(infer_step_item, 56);
+
+AT(infer_hidden, size, 0);
+AT(infer_hidden, elements, 4);
+AT(infer_hidden, mask, 8);
+AT(infer_hidden, layers, 16);
+AT(infer_hidden, layer_count, 24);
+AT(infer_hidden, reserved, 28);
+AT(infer_hidden, out, 32);
+AT(infer_hidden, capacity, 40);
+AT(infer_hidden, rows, 48);
+SIZE(infer_hidden, 56);
+
+AT(infer_embed_options, size, 0);
+AT(infer_embed_options, pooling, 4);
+AT(infer_embed_options, flags, 8);
+AT(infer_embed_options, dimensions, 12);
+AT(infer_embed_options, max_tokens, 16);
+SIZE(infer_embed_options, 24);
+
+AT(infer_embed_item, size, 0);
+AT(infer_embed_item, status, 4);
+AT(infer_embed_item, text, 8);
+AT(infer_embed_item, text_len, 16);
+AT(infer_embed_item, ids, 24);
+AT(infer_embed_item, id_count, 32);
+AT(infer_embed_item, out, 40);
+AT(infer_embed_item, capacity, 48);
+AT(infer_embed_item, rows, 56);
+AT(infer_embed_item, tokens, 64);
+AT(infer_embed_item, truncated, 72);
+AT(infer_embed_item, reserved, 76);
+SIZE(infer_embed_item, 80);
 
 AT(infer_bias, id, 0);
 AT(infer_bias, bias, 4);

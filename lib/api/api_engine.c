@@ -191,7 +191,8 @@ static infer_status model_info(const infer_model *m, infer_model_info *out, infe
     const struct hparams *h = &m->net->h;
     infer_model_info i = {.vocab_size = h->n_logits, .n_layer = h->n_layer, .n_embd = h->n_embd, .n_head = h->n_head,
                           .n_head_kv = h->n_head_kv, .head_dim = h->head_dim, .n_ctx_train = h->n_ctx_train,
-                          .window = h->window};
+                          .window = h->window, .embedding_width = net_embedding_width(m->net), .pooling = h->pooling,
+                          .encoder = h->encoder, .embed_tokens = h->embed_tokens};
     for (uint64_t t = 0; t < m->file->n_tensors; t++) {
         i.n_params += m->file->tensors[t].n;
         i.weight_bytes += m->file->tensors[t].bytes;

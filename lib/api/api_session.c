@@ -209,6 +209,34 @@ static infer_status check_item(const infer_step_item *it, const infer_model *mod
     return INFER_OK;
 }
 
+/* Reads the host's struct to full, which the item then points to. */
+static infer_status check_hidden(infer_step_item *it, infer_hidden *full, infer_error *err)
+{
+    const struct net *net = it->session->model->net;
+    infer_status st = API_IN(it->hidden, full, infer_hidden, err);
+    if (st != INFER_OK)
+        return st;
+    if (full->reserved)
+        return err_at(err, INFER_ERROR_ARGUMENT, "reserved", 8, ERR_NO_OFFSET, "must be 0");
+    if (full->elements < INFER_LOGITS_LAST || full->elements > INFER_LOGITS_MASK)
+        return err_at(err, INFER_ERROR_ARGUMENT, "elements", 8, ERR_NO_OFFSET, "unknown choice of elements");
+    if (full->elements == INFER_LOGITS_MASK && !full->mask && it->session->length != it->session->computed)
+        return err_at(err, INFER_ERROR_ARGUMENT, "mask", 4, ERR_NO_OFFSET, "is NULL");
+    if (full->layer_count > net->h.n_layer + 1 || (full->layer_count && !full->layers))
+        return err_at(err, INFER_ERROR_ARGUMENT, "layers", 6, ERR_NO_OFFSET, "is NULL, or has more entries than there are layers");
+    for (uint32_t i = 0; i < full->layer_count; i++)
+        if (full->layers[i] < INFER_HIDDEN_FINAL || full->layers[i] >= (int32_t)net->h.n_layer)
+            return err_at(err, INFER_ERROR_ARGUMENT, "layers", 6, ERR_NO_OFFSET, "the model has layers 0 to %u", net->h.n_layer - 1);
+    it->hidden = full;
+    uint64_t row = (uint64_t)(full->layer_count ? full->layer_count : 1) * net->h.n_embd, n = step_count_hidden(it);
+    if (full->capacity / row < n)
+        return err_at(err, INFER_ERROR_BUFFER, "capacity", 8, ERR_NO_OFFSET, "room for %llu floats, %llu rows of %llu are needed",
+                      (unsigned long long)full->capacity, (unsigned long long)n, (unsigned long long)row);
+    if (n && !full->out)
+        return err_at(err, INFER_ERROR_ARGUMENT, "out", 3, ERR_NO_OFFSET, "is NULL");
+    return INFER_OK;
+}
+
 /* No session twice: marks each, and takes the marks off again. */
 static infer_status check_distinct(const infer_step_item *items, uint64_t count, infer_error *err)
 {
@@ -226,7 +254,7 @@ static infer_status check_distinct(const infer_step_item *items, uint64_t count,
     return st;
 }
 
-static infer_status read_items(infer_step_item *host, uint64_t count, infer_step_item *items, infer_error *err)
+static infer_status read_items(infer_step_item *host, uint64_t count, infer_step_item *items, infer_hidden *hidden, infer_error *err)
 {
     for (uint64_t i = 0; i < count; i++) {
         const infer_step_item *h = item_at(host, host->size, i);
@@ -235,27 +263,38 @@ static infer_status read_items(infer_step_item *host, uint64_t count, infer_step
                                                          "the items of a step differ in size");
         if (st == INFER_OK)
             st = check_item(&items[i], items[0].session ? items[0].session->model : NULL, err);
+        if (st == INFER_OK && items[i].hidden)
+            st = check_hidden(&items[i], &hidden[i], err);
         if (st != INFER_OK)
             return st;
     }
     return check_distinct(items, count, err);
 }
 
-static infer_status run_items(infer_step_item *host, uint64_t count, infer_step_item *items, infer_cancel *cancel,
-                              infer_error *err)
+static infer_status run_items(infer_step_item *host, uint64_t count, infer_step_item *items, infer_hidden *hidden,
+                              infer_cancel *cancel, infer_error *err)
 {
-    infer_status st = read_items(host, count, items, err);
+    infer_status st = read_items(host, count, items, hidden, err);
     if (st != INFER_OK)
         return st;
     st = engine_step(items, count, cancel, err);
-    for (uint64_t i = 0; i < count; i++)
-        API_PUT_OUT(item_at(host, host->size, i), &items[i]);
+    for (uint64_t i = 0; i < count; i++) {
+        infer_step_item *h = item_at(host, host->size, i);
+        if (items[i].hidden) {
+            infer_step_item own; /* with the host's pointer, as far as its struct goes */
+            (void)API_IN(h, &own, infer_step_item, err);
+            API_PUT_OUT(own.hidden, items[i].hidden);
+            items[i].hidden = own.hidden;
+        }
+        API_PUT_OUT(h, &items[i]);
+    }
     return st;
 }
 
 static infer_status step(infer_step_item *host, uint64_t count, infer_cancel *cancel, infer_error *err)
 {
     infer_step_item few[16], *items = few;
+    infer_hidden few_hidden[16], *hidden = few_hidden;
     if (!count)
         return INFER_OK;
     infer_status st = api_not_null(host, "items", err);
@@ -269,11 +308,15 @@ static infer_status step(infer_step_item *host, uint64_t count, infer_cancel *ca
         return err_at(err, INFER_ERROR_ARGUMENT, "size", 4, ERR_NO_OFFSET, "not the size of a struct: use INFER_INIT");
     infer_model *model = model_ref(host->session->model); /* its allocator is used to the end */
     const struct alloc *a = &model->engine->env->alloc;
-    if (count > sizeof few / sizeof *few)
+    if (count > sizeof few / sizeof *few) {
         items = count > SIZE_MAX / sizeof *items ? NULL : mem_array(a, (size_t)count, sizeof *items);
-    st = items ? run_items(host, count, items, cancel, err) : err_no_memory(err);
-    if (items != few)
+        hidden = items ? mem_array(a, (size_t)count, sizeof *hidden) : NULL;
+    }
+    st = hidden ? run_items(host, count, items, hidden, cancel, err) : err_no_memory(err);
+    if (items != few) {
         mem_free(a, items);
+        mem_free(a, hidden);
+    }
     model_release(model);
     return st;
 }

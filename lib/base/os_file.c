@@ -124,8 +124,10 @@ static infer_status file_create(const char *path, int *fd, int *os_error)
     while (*fd < 0 && errno == EINTR);
     if (*fd < 0)
         return failed(os_error);
-    /* The lock says that the writer lives (see `reap`). One who thinks that this is a file of the dead may be quicker: the name is his. */
-    if (flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    /* The lock says that the writer lives (see `reap`). One who thinks that this is a file of the dead may be quicker,
+     * and hold the lock or have removed the name already: then another name is wanted. */
+    struct stat st;
+    if ((flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) || (fstat(*fd, &st) == 0 && st.st_nlink == 0)) {
         (void)close(*fd);
         *os_error = EEXIST;
         return INFER_ERROR_IO;
@@ -281,8 +283,61 @@ static infer_status file_touch(const char *path)
     return utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0 ? INFER_OK : INFER_ERROR_IO;
 }
 
+static bool file_replaceable(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISLNK(st.st_mode);
+}
+
+#define PATH_BYTES 4096
+
+/* Bytes of path up to its last slash, that included. */
+static size_t folder_len(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+static bool stat_folder(const char *path, struct stat *out)
+{
+    char folder[PATH_BYTES] = ".";
+    size_t n = folder_len(path);
+    if (n) {
+        memcpy(folder, path, n);
+        folder[n] = 0;
+    }
+    return stat(folder, out) == 0;
+}
+
+/* The same name in the same folder. */
+static bool same_entry(const char *a, const char *b)
+{
+    struct stat x, y;
+    return strcmp(a + folder_len(a), b + folder_len(b)) == 0 && stat_folder(a, &x) && stat_folder(b, &y) && x.st_dev == y.st_dev
+           && x.st_ino == y.st_ino;
+}
+
+static bool file_leads_to(const char *path, const char *entry)
+{
+    char at[PATH_BYTES], to[PATH_BYTES];
+    if (strlen(path) >= sizeof at || strlen(entry) >= sizeof at)
+        return false;
+    memcpy(at, path, strlen(path) + 1);
+    for (int i = 0; i < 40; i++) { /* more links than systems follow */
+        if (same_entry(at, entry))
+            return true;
+        ssize_t n = readlink(at, to, sizeof to - 1);
+        size_t folder = n > 0 && to[0] == '/' ? 0 : folder_len(at);
+        if (n <= 0 || folder + (size_t)n >= sizeof at)
+            return false;
+        memcpy(at + folder, to, (size_t)n);
+        at[folder + (size_t)n] = 0;
+    }
+    return false;
+}
+
 const struct os_io os_io_default = {
     file_open, file_dup, file_close, file_stat, file_read, file_map, file_unmap,
     file_create, file_write, file_sync, file_rename, file_link, file_sync_dir, file_unlink, file_reap, file_make_dir, file_list, file_clone,
-    file_touch,
+    file_touch, file_replaceable, file_leads_to,
 };

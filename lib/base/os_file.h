@@ -44,6 +44,11 @@ struct os_io {
     /* Makes `to`, empty so far, share the blocks of `from`. UNSUPPORTED: this file system cannot; copy then. */
     infer_status (*clone)(int from, int to, uint64_t size, int *os_error);
     infer_status (*touch)(const char *path); /* its time of change becomes now; NULL: this system cannot */
+    /* Whether nothing would be lost but a regular file or a symbolic link when a file is given this name. NULL: always. */
+    bool (*replaceable)(const char *path);
+    /* Whether `path` is the name `entry`, perhaps written otherwise, or a symbolic link that leads over it: so that whoever opens `path` gets what
+     * has the name `entry`. NULL: this system has no such links. */
+    bool (*leads_to)(const char *path, const char *entry);
 };
 
 /* What an error number of `create` and `write` means. */

@@ -291,5 +291,5 @@ static infer_status file_touch(const char *path)
 const struct os_io os_io_default = {
     file_open, file_dup, file_close, file_stat, file_read, file_map, file_unmap,
     file_create, file_write, file_sync, file_rename, file_link, file_sync_dir, file_unlink, file_reap, file_make_dir, file_list, file_clone,
-    file_touch,
+    file_touch, NULL, NULL,
 };

@@ -108,6 +108,8 @@ infer_status outfile_begin(struct outfile *o, const struct env *env, const char 
     o->temp = mem_alloc(&env->alloc, cap);
     o->dir = outfile_dir(env, path, len);
     infer_status st = o->path && o->temp && o->dir ? INFER_OK : err_no_memory(err);
+    if (st == INFER_OK && env->io->replaceable && !env->io->replaceable(o->path))
+        st = err_set(err, INFER_ERROR_UNSUPPORTED, "what has this name is not a regular file, and is not replaced");
     if (st == INFER_OK) {
         memcpy(o->temp, path, base);
         outfile_clean(env, o->dir);
@@ -245,39 +247,54 @@ static infer_status copy_bytes(struct outfile *o, int from, uint64_t size, const
     return st;
 }
 
-static infer_status clone_open(struct outfile *o, int from, const infer_cancel *cancel, infer_error *err)
+static infer_status clone_open(struct outfile *o, int from, uint64_t size, const infer_cancel *cancel, infer_error *err)
+{
+    int os_error = 0;
+    infer_status st = o->env->io->clone(from, o->fd, size, &os_error);
+    if (st == INFER_ERROR_UNSUPPORTED)
+        return copy_bytes(o, from, size, cancel, err);
+    return st == INFER_OK ? st : outfile_failed(err, st, os_error, "write the file");
+}
+
+/* A regular file to read from, and its size. */
+static infer_status open_source(const struct env *env, const char *from, uint64_t len, int *fd, uint64_t *size, infer_error *err)
 {
     struct os_stat about;
     int os_error = 0;
-    infer_status st = o->env->io->stat(from, &about, &os_error);
-    if (st != INFER_OK)
-        return outfile_failed(err, st, os_error, "read the file");
-    st = o->env->io->clone(from, o->fd, about.size, &os_error);
+    char *path = mem_strdup(&env->alloc, from, (size_t)len);
+    if (!path)
+        return err_no_memory(err);
+    infer_status st = env->io->open(path, fd, &os_error);
+    mem_free(&env->alloc, path);
+    if (st == INFER_OK) {
+        st = env->io->stat(*fd, &about, &os_error);
+        *size = about.size;
+        if (st != INFER_OK)
+            env->io->close(*fd);
+    }
     if (st == INFER_ERROR_UNSUPPORTED)
-        return copy_bytes(o, from, about.size, cancel, err);
-    return st == INFER_OK ? st : outfile_failed(err, st, os_error, "write the file");
+        err_set(err, st, "not a regular file");
+    else if (st != INFER_OK)
+        outfile_failed(err, st, os_error, "read the file");
+    if (st != INFER_OK)
+        err_file(err, from, (size_t)len);
+    return st;
 }
 
 infer_status outfile_clone(const struct env *env, const char *from, uint64_t from_len, const char *to, uint64_t to_len, bool replace,
                            const infer_cancel *cancel, infer_error *err)
 {
     struct outfile o;
-    int fd = -1, os_error = 0;
+    int fd = -1;
+    uint64_t size = 0;
     if (!from || from_len == 0 || from_len > MAX_PATH_BYTES || memchr(from, 0, (size_t)from_len))
         return err_set(err, INFER_ERROR_ARGUMENT, "path is empty, too long or holds a zero byte");
-    char *path = mem_strdup(&env->alloc, from, (size_t)from_len);
-    if (!path)
-        return err_no_memory(err);
-    infer_status st = env->io->open(path, &fd, &os_error);
-    mem_free(&env->alloc, path);
-    if (st != INFER_OK) {
-        st = outfile_failed(err, st, os_error, "open the file");
-        err_file(err, from, (size_t)from_len);
+    infer_status st = open_source(env, from, from_len, &fd, &size, err);
+    if (st != INFER_OK)
         return st;
-    }
     st = outfile_begin(&o, env, to, to_len, err);
     if (st == INFER_OK)
-        st = clone_open(&o, fd, cancel, err);
+        st = clone_open(&o, fd, size, cancel, err);
     if (st == INFER_OK)
         st = replace ? outfile_commit(&o, true, err) : outfile_commit_new(&o, true, err);
     else

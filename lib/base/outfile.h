@@ -16,7 +16,8 @@ struct outfile {
     uint64_t at; /* where outfile_put goes on */
 };
 
-/* path: bytes without a zero. Errors: ARGUMENT, IO (the text says when the disk is full), NOT_FOUND (the folder), NO_MEMORY. env must outlive it. */
+/* path: bytes without a zero. Errors: ARGUMENT, IO (the text says when the disk is full), NOT_FOUND (the folder), UNSUPPORTED (a folder,
+ * device or pipe has the name), NO_MEMORY. env must outlive it. */
 infer_status outfile_begin(struct outfile *o, const struct env *env, const char *path, uint64_t len, infer_error *err);
 infer_status outfile_put(struct outfile *o, const void *data, uint64_t n, infer_error *err); /* appends */
 infer_status outfile_skip(struct outfile *o, uint64_t align, infer_error *err);              /* zeros up to a multiple of align, at most 4096 */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/os_file.h"
 #include "base/outfile.h"
 
 /* A save in progress. */
@@ -255,13 +256,21 @@ static infer_status describe(struct saver *v, bool full_model)
     return st;
 }
 
-/* Whether the new file would take the name of one that it needs. */
-static bool replaces_ancestor(const struct kv_file *parent, const char *path, uint64_t len)
+/* Refuses when the new file would take the name of one that it needs. */
+static infer_status check_ancestors(const struct saver *v, const char *path, uint64_t len)
 {
-    for (const struct kv_file *a = parent; a; a = a->parent)
-        if (strlen(a->path) == len && memcmp(a->path, path, (size_t)len) == 0)
-            return true;
-    return false;
+    const struct env *env = v->s->model->engine->env;
+    char *name = mem_strdup(&env->alloc, path, (size_t)len);
+    bool replaced = false;
+    if (!name)
+        return err_no_memory(v->err);
+    for (const struct kv_file *a = v->parent; a && !replaced; a = a->parent)
+        replaced = strcmp(a->path, name) == 0 || (env->io->leads_to && env->io->leads_to(a->path, name));
+    mem_free(&env->alloc, name);
+    return !replaced ? INFER_OK
+                     : err_at(v->err, INFER_ERROR_ARGUMENT, "parent", 6, ERR_NO_OFFSET,
+                              "the file would replace the parent or one of its ancestors, and so lose what it needs: use another name, "
+                              "or save whole");
 }
 
 static infer_status open_parent(struct saver *v, const char *path, uint64_t len, const struct checkpoint_save_options *o)
@@ -279,10 +288,8 @@ static infer_status open_parent(struct saver *v, const char *path, uint64_t len,
     if (memcmp(theirs.model, v->state.model, sizeof theirs.model) != 0 || theirs.kv_type != v->state.kv_type
         || memcmp(theirs.page_bytes, v->state.page_bytes, sizeof theirs.page_bytes) != 0 || theirs.n_embd != v->state.n_embd)
         return err_at(v->err, INFER_ERROR_ARGUMENT, "parent", 6, ERR_NO_OFFSET, "the parent was made with another model or KV type");
-    if (replaces_ancestor(v->parent, path, len))
-        return err_at(v->err, INFER_ERROR_ARGUMENT, "parent", 6, ERR_NO_OFFSET,
-                      "the file would replace an ancestor of the parent, and so lose what it needs: use another name, or save whole");
-    return compare_elements(v, &theirs);
+    st = check_ancestors(v, path, len);
+    return st == INFER_OK ? compare_elements(v, &theirs) : st;
 }
 
 static infer_status make_room(struct saver *v)

@@ -16,6 +16,8 @@
 /* Most elements in one batch: bounds the workspace, and is how often long work looks at the clock of its caller. */
 #define ENGINE_BATCH_ROWS 256u
 
+#define ENGINE_MAX_CTX ((uint32_t)1 << 24) /* elements of a session: positions are exact in f32 */
+
 /* Host arrays of a batch, [ENGINE_BATCH_ROWS] each. */
 struct batch_arrays {
     uint32_t ids[ENGINE_BATCH_ROWS], positions[ENGINE_BATCH_ROWS], out_rows[ENGINE_BATCH_ROWS];
@@ -26,6 +28,8 @@ struct batch_arrays {
     struct dev_seq seqs[NET_KV_GROUPS][ENGINE_BATCH_ROWS];
     struct batch_run runs[ENGINE_BATCH_ROWS];
     const struct adapter_set *run_sets[ENGINE_BATCH_ROWS];
+    struct batch_tap taps[ENGINE_BATCH_ROWS];
+    uint32_t tap_rows[ENGINE_BATCH_ROWS];
     uint32_t items[ENGINE_BATCH_ROWS]; /* the step item of each dev_seq */
 };
 
@@ -124,6 +128,7 @@ struct infer_session {
     int32_t *history;          /* ids for the sampler and its callback */
     uint64_t history_cap;
     struct buf text;           /* of the last event */
+    uint64_t pending_from;     /* in a step: the first element that was pending when it was called */
     bool in_step;              /* while infer_step looks for a session given twice */
 };
 
@@ -167,8 +172,14 @@ infer_status session_sample(infer_session *s, infer_sample_result *out, infer_er
 /* Ids that the model understands: fewer than its logits when the matrix is padded. */
 uint32_t session_vocab(const infer_session *s);
 
+/* Elements of the item, as it stands, whose hidden states it wants. */
+uint64_t step_count_hidden(const infer_step_item *it);
 /* items: full-size structs of different sessions of one model (checked by the caller). */
 infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *cancel, infer_error *err);
+
+/* embed.c: see infer_embed. items and options: full-size structs, checked by the caller. */
+infer_status embed_texts(infer_model *m, infer_embed_item *items, uint64_t count, const infer_embed_options *o, infer_cancel *cancel,
+                         infer_error *err);
 
 /* graft.c: see infer_session_shift and infer_session_graft. rerun may be NULL. A failure leaves s as it was. */
 struct infer_checkpoint;

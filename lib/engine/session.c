@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "base/shared.h"
 
-#define MAX_CTX ((uint32_t)1 << 24) /* positions are exact in f32 */
+#define MAX_CTX ENGINE_MAX_CTX
 #define MAX_RECENT 4096u
 
 static const struct alloc *session_alloc(const infer_session *s)
@@ -21,6 +21,9 @@ uint32_t session_vocab(const infer_session *s)
 static infer_status check_options(const infer_model *m, const infer_session_options *o, infer_error *err)
 {
     uint32_t trained = m->net->h.n_ctx_train;
+    if (m->net->h.encoder)
+        return err_set(err, INFER_ERROR_UNSUPPORTED, "this model is an encoder (%s): it makes embeddings, it does not generate",
+                       m->net->arch->name);
     if (o->kv_type < INFER_KV_F16 || o->kv_type > INFER_KV_MIXED_F32)
         return err_at(err, INFER_ERROR_ARGUMENT, "kv_type", 7, ERR_NO_OFFSET, "unknown KV type %d", (int)o->kv_type);
     if (o->kv_recent && !net_kv_is_mixed(o->kv_type))

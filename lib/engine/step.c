@@ -12,6 +12,7 @@ struct part {
     uint64_t from, n;  /* elements */
     uint64_t n_wanted; /* of them with logits */
     uint32_t out;      /* the first of these in the batch's list of logits */
+    struct batch_tap *tap; /* or NULL */
 };
 
 static uint64_t item_goal(const infer_step_item *it)
@@ -28,7 +29,7 @@ static bool wants_logits(const infer_step_item *it, uint64_t element)
     switch (it->logits) {
     case INFER_LOGITS_NONE: return false;
     case INFER_LOGITS_ALL: return true;
-    case INFER_LOGITS_MASK: return it->mask[element - (it->session->computed - it->done - it->session->prefix.taken)] != 0;
+    case INFER_LOGITS_MASK: return element >= it->session->pending_from && it->mask[element - it->session->pending_from];
     default: return element + 1 == it->session->length;
     }
 }
@@ -44,6 +45,32 @@ static void add_to_run(struct batch *b, struct batch_arrays *ba, const struct ad
     }
     ba->run_sets[b->n_runs] = set;
     ba->runs[b->n_runs++] = (struct batch_run){r, 1, set->uses, set->n};
+}
+
+static bool wants_hidden(const infer_step_item *it, uint64_t element)
+{
+    const infer_hidden *h = it->hidden;
+    if (!h || h->elements == INFER_LOGITS_NONE)
+        return false;
+    if (h->elements == INFER_LOGITS_LAST)
+        return element + 1 == it->session->length;
+    uint64_t from = it->session->pending_from; /* what is computed a second time is before it */
+    return element >= from && (h->elements == INFER_LOGITS_ALL || h->mask[element - from]);
+}
+
+uint64_t step_count_hidden(const infer_step_item *it)
+{
+    const infer_session *s = it->session;
+    uint64_t pending = s->length - s->computed, n = 0;
+    if (!it->hidden || it->hidden->elements == INFER_LOGITS_NONE || !s->length)
+        return 0;
+    if (it->hidden->elements == INFER_LOGITS_LAST)
+        return 1;
+    if (it->max_elements && pending > it->max_elements)
+        pending = it->max_elements;
+    for (uint64_t i = 0; i < pending; i++)
+        n += it->hidden->elements == INFER_LOGITS_ALL || it->hidden->mask[i];
+    return n;
 }
 
 /* Adds one element to the batch as row r. */
@@ -65,6 +92,25 @@ static void add_row(struct batch *b, struct batch_arrays *ba, const infer_sessio
             (struct batch_embedding){r, s->rows + (size_t)e->row * net->h.n_embd};
 }
 
+/* The hidden states that an item wants of elements [from, from + n), which are the batch's rows from `row` on. */
+static struct batch_tap *add_tap(struct batch *b, struct batch_arrays *ba, const infer_step_item *it, uint32_t row, uint64_t from, uint64_t n)
+{
+    static const int32_t final = INFER_HIDDEN_FINAL;
+    infer_hidden *h = it->hidden;
+    struct batch_tap *tap = &ba->taps[b->n_tap];
+    *tap = (struct batch_tap){.rows = ba->tap_rows + row};
+    for (uint64_t i = 0; i < n; i++)
+        if (wants_hidden(it, from + i))
+            ba->tap_rows[row + tap->n_row++] = row + (uint32_t)i;
+    if (!tap->n_row)
+        return NULL;
+    tap->places = h->layer_count ? h->layers : &final;
+    tap->n_place = h->layer_count ? h->layer_count : 1;
+    tap->out = h->out + h->rows * tap->n_place * it->session->model->net->h.n_embd;
+    b->n_tap++;
+    return tap;
+}
+
 /* Adds as much of an item as fits. Only memory is reserved: on failure the session is as it was. */
 static infer_status add_item(struct batch *b, struct batch_arrays *ba, const infer_step_item *it, uint32_t index,
                              struct part *part, infer_error *err)
@@ -76,7 +122,7 @@ static infer_status add_item(struct batch *b, struct batch_arrays *ba, const inf
     for (uint64_t i = 0; i < n; i++)
         if (s->elements[s->computed + i].id == ELEMENT_PREFIX)
             n = i; /* not computed here */
-    *part = (struct part){s, s->computed, n, 0, b->n_out};
+    *part = (struct part){s, s->computed, n, 0, b->n_out, NULL};
     for (uint64_t i = 0; i < n; i++)
         part->n_wanted += wants_logits(it, s->computed + i);
     infer_status st = session_reserve_logits(s, part->n_wanted, err);
@@ -88,6 +134,7 @@ static infer_status add_item(struct batch *b, struct batch_arrays *ba, const inf
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
         ba->seqs[g][b->n_seq] = (struct dev_seq){b->n_row, (uint32_t)n, s->computed, s->kv[g].refs};
     ba->items[b->n_seq++] = index;
+    part->tap = add_tap(b, ba, it, b->n_row, s->computed, n);
     for (uint64_t i = 0; i < n; i++) {
         if (wants_logits(it, s->computed + i)) {
             ba->out_rows[b->n_out] = b->n_row;
@@ -107,6 +154,11 @@ static infer_status commit(infer_step_item *it, const struct part *part, const b
         if (!finite[part->out + r])
             return err_set(err, INFER_ERROR_NONFINITE, "the logits of element %llu are not finite",
                            (unsigned long long)s->logits_pos[s->n_logits_rows + r]);
+    if (part->tap && !part->tap->finite)
+        return err_set(err, INFER_ERROR_NONFINITE, "a hidden state of elements %llu to %llu is not finite",
+                       (unsigned long long)part->from, (unsigned long long)(part->from + part->n - 1));
+    if (part->tap)
+        it->hidden->rows += part->tap->n_row;
     s->n_logits_rows += part->n_wanted;
     s->computed += part->n;
     it->done += part->n;
@@ -214,9 +266,9 @@ static void step_all(infer_engine *engine, const struct net *net, infer_step_ite
     struct batch_arrays *ba = engine->batch;
     struct part parts[ENGINE_BATCH_ROWS];
     for (;;) {
-        struct batch b = {.ids = ba->ids, .positions = ba->positions, .embeddings = ba->embeddings, .hi = ba->hi,
+        struct batch b = {.ids = ba->ids, .positions = ba->positions, .embeddings = ba->embeddings, .hi = {ba->hi, ba->hi},
                           .exact_pages = ba->exact_pages, .lo = {ba->lo[0], ba->lo[1]}, .out_rows = ba->out_rows, .out = ba->out,
-                          .finite = ba->finite, .runs = ba->runs};
+                          .finite = ba->finite, .taps = ba->taps, .runs = ba->runs};
         for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
             b.seqs[g] = ba->seqs[g];
         if (cancel_is_set(cancel)) {
@@ -235,16 +287,13 @@ static void step_all(infer_engine *engine, const struct net *net, infer_step_ite
     }
 }
 
-/* How many of the session's elements need no logits, from its first one on: those may come from the prefix cache. The last one never does. */
-static uint64_t without_logits(const infer_step_item *it)
+/* How many of the session's elements need neither logits nor hidden states, from its first one on: those may come from the prefix cache. The last one
+ * never does. */
+static uint64_t without_results(const infer_step_item *it)
 {
     const infer_session *s = it->session;
     uint64_t n = s->computed;
-    if (it->logits == INFER_LOGITS_ALL)
-        return n;
-    if (it->logits != INFER_LOGITS_MASK)
-        return s->length - 1;
-    while (n + 1 < s->length && !it->mask[n - s->computed])
+    while (n + 1 < s->length && !wants_logits(it, n) && !wants_hidden(it, n))
         n++;
     return n;
 }
@@ -277,11 +326,16 @@ infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *c
             item_failed(&o, &items[i], st, &e);
             continue;
         }
+        s->pending_from = s->computed;
+        if (items[i].hidden)
+            items[i].hidden->rows = 0;
         if (items[i].logits == INFER_LOGITS_LAST)
             session_want_last_logits(s);
+        if (items[i].hidden && items[i].hidden->elements == INFER_LOGITS_LAST && s->length && s->computed == s->length)
+            session_rewind(s, s->length - 1);
         if (item_goal(&items[i])) { /* a session with nothing to do keeps its logits */
             s->n_logits_rows = 0;
-            prefix_find(s, without_logits(&items[i]));
+            prefix_find(s, without_results(&items[i]));
             st = s->prefix.taken ? session_ready(s, &e) : INFER_OK;
             if (st != INFER_OK)
                 item_failed(&o, &items[i], st, &e);

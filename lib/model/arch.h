@@ -16,6 +16,11 @@ enum slot {
     /* one of each */
     SLOT_TOKEN_EMBD,
     SLOT_POS_EMBD,
+    SLOT_TOKEN_TYPES,
+    SLOT_EMBD_NORM,
+    SLOT_EMBD_NORM_B,
+    SLOT_DENSE_2, /* behind the pooling: two matrices without bias */
+    SLOT_DENSE_3,
     SLOT_OUT_NORM,
     SLOT_OUT_NORM_B,
     SLOT_OUTPUT,
@@ -44,6 +49,8 @@ enum slot {
     SLOT_DOWN,
     SLOT_DOWN_B,
     SLOT_FFN_POST_NORM,
+    SLOT_LAYER_NORM, /* of x + feed-forward, where norms come behind (arch.post_norm); the one of x + attention is SLOT_FFN_NORM */
+    SLOT_LAYER_NORM_B,
     SLOT_COUNT
 };
 
@@ -59,6 +66,8 @@ enum slot_shape {
     SHAPE_ROT_HALF,    /* [n_rot / 2] */
     SHAPE_VOCAB_EMBD,  /* n_vocab rows of n_embd: more rows than the vocabulary are padding */
     SHAPE_CTX_EMBD,    /* n_ctx_train rows of n_embd */
+    SHAPE_SOME_EMBD,   /* any number of rows of n_embd */
+    SHAPE_DENSE_3,     /* any number of rows, as wide as SLOT_DENSE_2 has rows */
     SHAPE_EMBD_TO_Q,   /* [n_head * head_dim][n_embd] */
     SHAPE_EMBD_TO_KV,
     SHAPE_Q_TO_EMBD,
@@ -86,6 +95,8 @@ struct arch {
     enum positions positions;
     enum dev_rope_kind rope; /* of GGUF files */
     enum dev_act act;
+    bool encoder;            /* every element sees all of its text (those within half a window, in window layers): makes embeddings, cannot generate */
+    bool post_norm;          /* x = norm(x + part(x)) instead of x += part(norm(x)) */
     bool gated;              /* feed-forward: down(act(gate x) * up x); else down(act(up x)) */
     bool scale_embeddings;   /* by sqrt(n_embd) */
     bool scales_rows;        /* a soft prompt's rows are scaled as the embeddings are: those of its training were put in before the scaling */
@@ -103,6 +114,7 @@ struct arch_list {
     size_t n;
 };
 extern const struct arch_list arch_dense; /* architectures.c */
+extern const struct arch_list arch_bert;
 
 /* NULL: not known. */
 const struct arch *arch_find(const char *name, size_t len);
@@ -127,6 +139,9 @@ struct hparams {
     enum dev_rope_kind rope; /* the architecture's, or DEV_ROPE_HALVES where the file keeps Q and K as Hugging Face does */
     enum rope_scaling rope_scaling;
     double rope_factor;      /* context extension, >= 1 for linear and yarn */
+    bool encoder;            /* the architecture's, unless the file says otherwise: no session can be made of it */
+    uint32_t embed_tokens;   /* most tokens of a text that an embedding is made of, unless the caller says otherwise */
+    int32_t pooling;         /* INFER_POOLING_*: what the file says, else the mean for encoders and the last row for others */
     double yarn_orig_ctx, yarn_ext_factor, yarn_attn_factor, yarn_beta_fast, yarn_beta_slow;
 };
 

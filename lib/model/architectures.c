@@ -88,7 +88,7 @@ const struct arch_list arch_dense = {all, COUNT(all)};
 
 const struct arch *arch_find(const char *name, size_t len)
 {
-    static const struct arch_list *const lists[] = {&arch_dense};
+    static const struct arch_list *const lists[] = {&arch_dense, &arch_bert};
     for (size_t l = 0; l < COUNT(lists); l++)
         for (size_t i = 0; i < lists[l]->n; i++)
             if (strlen(lists[l]->archs[i].name) == len && !memcmp(lists[l]->archs[i].name, name, len))
@@ -100,7 +100,9 @@ enum slot_shape slot_shape_of(enum slot slot)
 {
     static const uint8_t shapes[SLOT_COUNT] = {
         [SLOT_TOKEN_EMBD] = SHAPE_VOCAB_EMBD, [SLOT_POS_EMBD] = SHAPE_CTX_EMBD, [SLOT_OUT_NORM] = SHAPE_EMBD,
-        [SLOT_OUT_NORM_B] = SHAPE_EMBD, [SLOT_OUTPUT] = SHAPE_VOCAB_EMBD, [SLOT_ROPE_FACTORS] = SHAPE_ROT_HALF,
+        [SLOT_TOKEN_TYPES] = SHAPE_SOME_EMBD, [SLOT_EMBD_NORM] = SHAPE_EMBD, [SLOT_EMBD_NORM_B] = SHAPE_EMBD,
+        [SLOT_DENSE_2] = SHAPE_SOME_EMBD, [SLOT_DENSE_3] = SHAPE_DENSE_3, [SLOT_LAYER_NORM] = SHAPE_EMBD,
+        [SLOT_LAYER_NORM_B] = SHAPE_EMBD, [SLOT_OUT_NORM_B] = SHAPE_EMBD, [SLOT_OUTPUT] = SHAPE_VOCAB_EMBD, [SLOT_ROPE_FACTORS] = SHAPE_ROT_HALF,
         [SLOT_ATTN_NORM] = SHAPE_EMBD, [SLOT_ATTN_NORM_B] = SHAPE_EMBD, [SLOT_Q] = SHAPE_EMBD_TO_Q,
         [SLOT_Q_B] = SHAPE_Q, [SLOT_K] = SHAPE_EMBD_TO_KV, [SLOT_K_B] = SHAPE_KV, [SLOT_V] = SHAPE_EMBD_TO_KV,
         [SLOT_V_B] = SHAPE_KV, [SLOT_Q_NORM] = SHAPE_HEAD, [SLOT_K_NORM] = SHAPE_HEAD,

@@ -2,12 +2,28 @@
 
 #include "base/checked.h"
 
-/* Lays one f32 matrix after another, each at a multiple of 64 bytes. */
-static bool place(uint64_t *at, uint64_t *end, uint64_t rows, uint64_t width)
+bool workspace_place(uint64_t *at, uint64_t *end, uint64_t rows, uint64_t width)
 {
     uint64_t n;
     *at = *end;
     return checked_mul(rows, width, &n) && checked_mul(n, 4, &n) && checked_align(n, 64, &n) && checked_add(*end, n, end);
+}
+
+infer_status workspace_take(struct workspace *ws, struct workspace w, const struct net *net, uint64_t bytes, infer_error *err)
+{
+    w.buf = ws->buf;
+    w.bytes = ws->bytes;
+    if (bytes > ws->bytes) {
+        struct dev_buffer *buf;
+        infer_status st = net->dev->ops->alloc(net->dev, bytes, &buf, err);
+        if (st != INFER_OK)
+            return st;
+        net->dev->ops->free(net->dev, ws->buf);
+        w.buf = buf;
+        w.bytes = bytes;
+    }
+    *ws = w;
+    return INFER_OK;
 }
 
 infer_status workspace_fit(struct workspace *ws, const struct net *net, uint32_t rows, infer_error *err)
@@ -15,27 +31,14 @@ infer_status workspace_fit(struct workspace *ws, const struct net *net, uint32_t
     const struct hparams *h = &net->h;
     struct workspace w = {.adapt = ws->adapt};
     uint64_t end = 0, q_width = (uint64_t)h->n_head * h->head_dim, kv_width = (uint64_t)h->n_head_kv * h->head_dim;
-    bool ok = place(&w.x, &end, rows, h->n_embd) && place(&w.h, &end, rows, h->n_embd) &&
-              place(&w.q, &end, rows, q_width) && place(&w.k, &end, rows, kv_width) &&
-              place(&w.v, &end, rows, kv_width) && place(&w.a, &end, rows, q_width) &&
-              place(&w.g, &end, rows, h->n_ff) && place(&w.u, &end, rows, h->n_ff) &&
-              place(&w.rope[0], &end, rows, h->n_rot) && place(&w.rope[1], &end, rows, h->n_rot) &&
-              place(&w.picked, &end, LOGIT_ROWS, h->n_embd) && place(&w.logits, &end, LOGIT_ROWS, h->n_logits);
-    if (!ok)
-        return err_no_memory(err);
-    w.buf = ws->buf;
-    w.bytes = ws->bytes;
-    if (end > ws->bytes) {
-        struct dev_buffer *buf;
-        infer_status st = net->dev->ops->alloc(net->dev, end, &buf, err);
-        if (st != INFER_OK)
-            return st;
-        net->dev->ops->free(net->dev, ws->buf);
-        w.buf = buf;
-        w.bytes = end;
-    }
-    *ws = w;
-    return INFER_OK;
+    bool ok = workspace_place(&w.x, &end, rows, h->n_embd) && workspace_place(&w.h, &end, rows, h->n_embd) &&
+              workspace_place(&w.q, &end, rows, q_width) && workspace_place(&w.k, &end, rows, kv_width) &&
+              workspace_place(&w.v, &end, rows, kv_width) && workspace_place(&w.a, &end, rows, q_width) &&
+              workspace_place(&w.g, &end, rows, h->n_ff) && workspace_place(&w.u, &end, rows, h->n_ff) &&
+              workspace_place(&w.rope[0], &end, rows, h->n_rot) && workspace_place(&w.rope[1], &end, rows, h->n_rot) &&
+              workspace_place(&w.picked, &end, LOGIT_ROWS, h->n_embd) &&
+              workspace_place(&w.tapped, &end, LOGIT_ROWS, h->n_embd) && workspace_place(&w.logits, &end, LOGIT_ROWS, h->n_logits);
+    return ok ? workspace_take(ws, w, net, end, err) : err_no_memory(err);
 }
 
 void workspace_free(struct workspace *ws, struct device *dev)
@@ -45,32 +48,48 @@ void workspace_free(struct workspace *ws, struct device *dev)
     *ws = (struct workspace){0};
 }
 
-static struct pass pass_of(const struct net *net, const struct workspace *ws, const struct batch *b)
+struct pass pass_of(const struct net *net, const struct workspace *ws, const struct batch *b)
 {
 #define AT(name) {ws->buf, ws->name}
     struct pass p = {.net = net, .h = &net->h, .dev = net->dev, .ops = net->dev->ops, .b = b, .x = AT(x), .hid = AT(h),
                      .q = AT(q), .k = AT(k), .v = AT(v), .a = AT(a), .g = AT(g), .u = AT(u),
-                     .rope = {AT(rope[0]), AT(rope[1])}, .picked = AT(picked), .logits = AT(logits),
+                     .rope = {AT(rope[0]), AT(rope[1])}, .picked = AT(picked), .tapped = AT(tapped), .logits = AT(logits),
                      .q_width = net->h.n_head * net->h.head_dim, .kv_width = net->h.n_head_kv * net->h.head_dim, .adapt = &ws->adapt};
 #undef AT
     return p;
 }
 
-static void embed(const struct pass *p)
+/* Every row is of the first segment. */
+static void add_token_type(const struct pass *p)
+{
+    const uint32_t none[ENCODE_ROWS] = {0};
+    uint64_t width = (uint64_t)p->h->n_embd * 4;
+    for (uint32_t r = 0, n; r < p->b->n_row; r += n) {
+        n = p->b->n_row - r < ENCODE_ROWS ? p->b->n_row - r : ENCODE_ROWS;
+        p->ops->embed(p->dev, dev_at(p->x, r * width), &p->net->global[SLOT_TOKEN_TYPES], none, n, 1.0f, 1);
+    }
+}
+
+void pass_embed(const struct pass *p)
 {
     const struct batch *b = p->b;
-    p->ops->embed(p->dev, p->x, &p->net->global[SLOT_TOKEN_EMBD], b->ids, b->n_row, p->h->embed_scale, 0);
+    const struct dev_weight *global = p->net->global;
+    p->ops->embed(p->dev, p->x, &global[SLOT_TOKEN_EMBD], b->ids, b->n_row, p->h->embed_scale, 0);
     for (uint32_t i = 0; i < b->n_embeddings; i++) {
         uint64_t width = (uint64_t)p->h->n_embd * 4;
         p->ops->write(p->dev, dev_at(p->x, b->embeddings[i].row * width), b->embeddings[i].data, width);
     }
+    if (global[SLOT_TOKEN_TYPES].data.buf)
+        add_token_type(p);
     if (p->net->arch->positions == POSITIONS_LEARNED)
-        p->ops->embed(p->dev, p->x, &p->net->global[SLOT_POS_EMBD], b->positions, b->n_row, 1.0f, 1);
+        p->ops->embed(p->dev, p->x, &global[SLOT_POS_EMBD], b->positions, b->n_row, 1.0f, 1);
     else
         for (uint32_t group = 0; group < NET_LAYER_GROUPS; group++)
             if (p->net->group_layers[group])
                 p->ops->rope_table(p->dev, p->rope[group], p->net->inv_freq[group], p->h->n_rot / 2, b->positions,
                                    b->n_row, p->net->rope_mscale[group]);
+    if (global[SLOT_EMBD_NORM].data.buf)
+        pass_norm(p, p->x, b->n_row, &global[SLOT_EMBD_NORM], &global[SLOT_EMBD_NORM_B]);
 }
 
 void pass_add_norm(const struct pass *p, struct dev_ref dst, struct dev_ref src, struct dev_ref add, uint32_t n_row,
@@ -117,21 +136,55 @@ static void head(const struct pass *p, uint32_t first, uint32_t n)
     p->ops->read_rows(p->dev, p->b->out + first, p->logits, n, (uint32_t)n_logits, p->b->finite + first);
 }
 
+/* Up to LOGIT_ROWS rows of a tap: x + hid, what the residual stream is when the layer is done; or that behind the final norm. */
+static void read_tap_rows(const struct pass *p, struct batch_tap *tap, uint32_t first, uint32_t n, uint32_t column, bool final)
+{
+    uint64_t width = p->h->n_embd;
+    float *out[LOGIT_ROWS];
+    bool finite[LOGIT_ROWS] = {false};
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = tap->out + ((uint64_t)(first + i) * tap->n_place + column) * width;
+    p->ops->gather(p->dev, p->picked, p->x, tap->rows + first, n, p->h->n_embd);
+    p->ops->gather(p->dev, p->tapped, p->hid, tap->rows + first, n, p->h->n_embd);
+    p->ops->add(p->dev, p->picked, p->tapped, n * width);
+    if (final)
+        pass_norm(p, p->picked, n, &p->net->global[SLOT_OUT_NORM], &p->net->global[SLOT_OUT_NORM_B]);
+    p->ops->read_rows(p->dev, out, p->picked, n, p->h->n_embd, finite);
+    for (uint32_t i = 0; i < n; i++)
+        tap->finite = tap->finite && finite[i];
+}
+
+static void read_taps(const struct pass *p, int32_t place)
+{
+    for (uint32_t t = 0; t < p->b->n_tap; t++) {
+        struct batch_tap *tap = &p->b->taps[t];
+        for (uint32_t column = 0; column < tap->n_place; column++)
+            for (uint32_t r = 0; r < tap->n_row && tap->places[column] == place; r += LOGIT_ROWS)
+                read_tap_rows(p, tap, r, tap->n_row - r < LOGIT_ROWS ? tap->n_row - r : LOGIT_ROWS, column,
+                              place == INFER_HIDDEN_FINAL);
+    }
+}
+
 infer_status forward(const struct net *net, struct workspace *ws, const struct batch *b, const infer_cancel *cancel,
                      infer_error *err)
 {
     struct pass p = pass_of(net, ws, b);
     infer_status st;
-    embed(&p);
+    for (uint32_t t = 0; t < b->n_tap; t++)
+        b->taps[t].finite = true;
+    pass_embed(&p);
     for (uint32_t layer = 0; layer < net->h.n_layer; layer++) {
         if (cancel_is_set(cancel)) {
             (void)net->dev->ops->sync(net->dev, NULL);
             return err_set(err, INFER_ERROR_CANCELLED, "cancelled");
         }
-        pass_attention(&p, layer);
+        pass_project(&p, layer);
+        pass_attend(&p, layer);
         pass_feed_forward(&p, layer);
         pass_steer(&p, layer);
+        read_taps(&p, (int32_t)layer);
     }
+    read_taps(&p, INFER_HIDDEN_FINAL);
     if (b->n_out)
         p.ops->add(p.dev, p.x, p.hid, (uint64_t)b->n_row * net->h.n_embd);
     for (uint32_t first = 0; first < b->n_out; first += LOGIT_ROWS)

@@ -17,6 +17,15 @@ struct batch_run {
     uint32_t n_uses;
 };
 
+/* Hidden states that the host wants of some rows, in one or more places. */
+struct batch_tap {
+    const uint32_t *rows;  /* [n_row] of the batch */
+    uint32_t n_row, n_place;
+    const int32_t *places; /* [n_place] layers: the residual stream behind them; or INFER_HIDDEN_* */
+    float *out;            /* [n_row][n_place][n_embd] */
+    bool finite;           /* result: whether all of them are */
+};
+
 /* Host memory throughout; sizes by n_row unless said. */
 struct batch {
     uint32_t n_row;
@@ -28,7 +37,7 @@ struct batch {
     const struct dev_seq *seqs[NET_KV_GROUPS]; /* [n_seq]: the same rows, each group's pages */
     uint32_t n_seq;
     const uint64_t *lo[NET_LAYER_GROUPS]; /* first element that a row sees */
-    const uint64_t *hi;                /* one past the last: its own */
+    const uint64_t *hi[NET_LAYER_GROUPS]; /* one past the last: its own, in causal models */
     const uint64_t *exact_pages;       /* of mixed types: net_kv_exact_page */
     const uint32_t *out_rows;          /* [n_out] rows whose logits are wanted */
     float *const *out;                 /* [n_out] each n_logits floats */
@@ -36,6 +45,9 @@ struct batch {
     uint32_t n_out;
     const struct batch_run *runs;
     uint32_t n_runs;
+    struct batch_tap *taps;
+    uint32_t n_tap;
+    bool one_layer; /* pages have room for one layer: the one that is being computed (see encode) */
 };
 
 /* For what adapters need: t, device memory f32 [rows][stride], and lists for the device's calls. */
@@ -56,7 +68,7 @@ struct workspace {
     struct dev_buffer *buf;
     uint64_t bytes;
     /* offsets into buf of f32 matrices */
-    uint64_t x, h, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, logits;
+    uint64_t x, h, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits, pages;
     struct adapter_workspace adapt; /* used where a batch has runs: the caller fits it */
 };
 
@@ -74,5 +86,23 @@ void prefix_write(const struct net *net, const struct net_adapter *a, uint32_t f
  * new elements are undefined, and nothing else has changed. */
 infer_status forward(const struct net *net, struct workspace *ws, const struct batch *b, const infer_cancel *cancel,
                      infer_error *err);
+
+/* A text for an encoder. */
+struct encode_text {
+    const uint32_t *ids; /* [n], n at least 1 */
+    uint32_t n;
+    float *out;          /* [n][n_embd]: its last hidden states */
+    bool finite;         /* result */
+};
+
+/* Rows that go through a layer together: bounds the workspace. */
+#define ENCODE_ROWS 256u
+
+/* Runs texts through an encoder. Every text sees itself only: neither what it is computed with nor how it is cut changes a bit.
+ * Memory: for each element three rows of activations, and one layer's keys and values in f32. */
+infer_status encode(const struct net *net, struct workspace *ws, struct encode_text *texts, uint32_t n, const infer_cancel *cancel,
+                    infer_error *err);
+/* The matrices behind the pooling, if there are any: in [n_embd] to out [net_embedding_width]. */
+infer_status encode_dense(const struct net *net, struct workspace *ws, const float *in, float *out, infer_error *err);
 
 #endif

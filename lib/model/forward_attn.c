@@ -27,29 +27,47 @@ static struct dev_exact exact_of(const struct pass *p, uint32_t layer)
                               b->exact_pages};
 }
 
-void pass_attention(const struct pass *p, uint32_t layer)
+static struct dev_kv kv_of(const struct pass *p, uint32_t layer)
+{
+    struct dev_kv kv = net_kv(p->net, p->b->kv_type, layer, false);
+    if (p->b->one_layer) {
+        kv.v_off -= kv.k_off;
+        kv.k_off = 0;
+    }
+    return kv;
+}
+
+void pass_project(const struct pass *p, uint32_t layer)
+{
+    const struct net *net = p->net;
+    const struct batch *b = p->b;
+    struct dev_kv kv = kv_of(p, layer);
+    struct dev_exact exact = exact_of(p, layer);
+    struct dev_ref in = net->arch->post_norm ? p->x : p->hid;
+    if (!net->arch->post_norm)
+        pass_add_norm(p, p->hid, p->x, layer ? p->hid : (struct dev_ref){0}, b->n_row, net_layer(net, layer, SLOT_ATTN_NORM),
+                      net_layer(net, layer, SLOT_ATTN_NORM_B));
+    struct product qkv[3] = {{SLOT_Q, SLOT_Q_B, p->q, p->q_width},
+                             {SLOT_K, SLOT_K_B, p->k, p->kv_width},
+                             {SLOT_V, SLOT_V_B, p->v, p->kv_width}};
+    pass_multiply(p, layer, in, p->h->n_embd, qkv, 3);
+    prepare_heads(p, layer, p->q, p->h->n_head, SLOT_Q_NORM);
+    prepare_heads(p, layer, p->k, p->h->n_head_kv, SLOT_K_NORM);
+    p->ops->kv_write(p->dev, &kv, p->k, p->kv_width, p->v, p->kv_width, b->seqs[net->layers[layer].group], b->n_seq);
+    if (exact.pages)
+        p->ops->kv_write(p->dev, &exact.kv, p->k, p->kv_width, p->v, p->kv_width, exact.seqs, b->n_seq);
+}
+
+void pass_attend(const struct pass *p, uint32_t layer)
 {
     const struct net *net = p->net;
     const struct batch *b = p->b;
     uint32_t group = net->layers[layer].group;
-    struct dev_kv kv = net_kv(net, b->kv_type, layer, false);
-    struct dev_exact exact = exact_of(p, layer);
-    pass_add_norm(p, p->hid, p->x, layer ? p->hid : (struct dev_ref){0}, b->n_row, net_layer(net, layer, SLOT_ATTN_NORM),
-                  net_layer(net, layer, SLOT_ATTN_NORM_B));
-    struct product qkv[3] = {{SLOT_Q, SLOT_Q_B, p->q, p->q_width},
-                             {SLOT_K, SLOT_K_B, p->k, p->kv_width},
-                             {SLOT_V, SLOT_V_B, p->v, p->kv_width}};
-    pass_multiply(p, layer, p->hid, p->h->n_embd, qkv, 3);
-    prepare_heads(p, layer, p->q, p->h->n_head, SLOT_Q_NORM);
-    prepare_heads(p, layer, p->k, p->h->n_head_kv, SLOT_K_NORM);
-    p->ops->kv_write(p->dev, &kv, p->k, p->kv_width, p->v, p->kv_width, b->seqs[group], b->n_seq);
-    if (exact.pages)
-        p->ops->kv_write(p->dev, &exact.kv, p->k, p->kv_width, p->v, p->kv_width, exact.seqs, b->n_seq);
     p->ops->attention(p->dev, &(struct dev_attention){.dst = p->a, .q = p->q, .q_stride = p->q_width,
                                                       .dst_stride = p->q_width, .n_head = p->h->n_head,
                                                       .scale = p->h->attn_scale, .softcap = p->h->attn_softcap,
-                                                      .kv = kv, .seqs = b->seqs[group], .n_seq = b->n_seq,
-                                                      .lo = b->lo[group], .hi = b->hi, .exact = exact});
+                                                      .kv = kv_of(p, layer), .seqs = b->seqs[group], .n_seq = b->n_seq,
+                                                      .lo = b->lo[group], .hi = b->hi[group], .exact = exact_of(p, layer)});
     pass_multiply(p, layer, p->a, p->q_width, &(struct product){SLOT_ATTN_OUT, SLOT_ATTN_OUT_B, p->hid, p->h->n_embd}, 1);
     const struct dev_weight *post = net_layer(net, layer, SLOT_ATTN_POST_NORM);
     if (post->data.buf)

@@ -11,10 +11,18 @@ struct pass {
     struct device *dev;
     const struct device_ops *ops;
     const struct batch *b;
-    struct dev_ref x, hid, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, logits;
+    struct dev_ref x, hid, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits;
     uint32_t q_width, kv_width;
     const struct adapter_workspace *adapt;
 };
+
+/* Putting a workspace together: one f32 matrix behind another, each at a multiple of 64 bytes; then ws takes over w, with room for `bytes`. */
+bool workspace_place(uint64_t *at, uint64_t *end, uint64_t rows, uint64_t width);
+infer_status workspace_take(struct workspace *ws, struct workspace w, const struct net *net, uint64_t bytes, infer_error *err);
+struct pass pass_of(const struct net *net, const struct workspace *ws, const struct batch *b);
+
+/* x = embeddings of the batch's rows, and the tables of rope. */
+void pass_embed(const struct pass *p);
 
 /* dst = norm(src) over rows of n_embd; dst may be src. With add: src += add first. */
 void pass_add_norm(const struct pass *p, struct dev_ref dst, struct dev_ref src, struct dev_ref add, uint32_t n_row,
@@ -43,9 +51,11 @@ void pass_adapt_output(const struct pass *p, struct dev_ref src, const uint32_t 
 /* After a layer: x + hid of the rows that are steered there changes. */
 void pass_steer(const struct pass *p, uint32_t layer);
 
-/* hid = attention(norm(x)), after x += hid of the layer before: whoever reads x next adds hid to it first. */
-void pass_attention(const struct pass *p, uint32_t layer);
-/* x += hid; hid = feed_forward(norm(x)) */
+/* hid = attention(norm(x)), after x += hid of the layer before: whoever reads x next adds hid to it first. Where norms come behind (arch.post_norm),
+ * hid = attention(x). Two steps, so that keys and values of all elements can be there before any is attended to: */
+void pass_project(const struct pass *p, uint32_t layer); /* q; keys and values to the pages */
+void pass_attend(const struct pass *p, uint32_t layer);  /* hid */
+/* x += hid; hid = feed_forward(norm(x)). Where norms come behind: x = norm(x + hid); x = norm(x + feed_forward(x)) */
 void pass_feed_forward(const struct pass *p, uint32_t layer);
 
 #endif

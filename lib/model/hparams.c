@@ -123,7 +123,7 @@ static void read_windows(struct reader *r, struct hparams *h)
         period = get_u32(r, "attention.sliding_window_pattern", 0, 0, MODEL_MAX_LAYERS);
     if (r->st != INFER_OK)
         return;
-    if (h->window >= h->n_ctx_train)
+    if ((h->encoder ? h->window / 2 : h->window) >= h->n_ctx_train)
         h->window = 0; /* never reached */
     for (uint32_t i = 0; i < h->n_layer; i++)
         h->windowed[i] = h->window && (flags ? each[i] != 0 : period == 0 || (i + 1) % period != 0);
@@ -191,11 +191,25 @@ static void read_rope(struct reader *r, struct hparams *h)
     read_scaling(r, h);
 }
 
+/* Whether elements see those behind them too, and what becomes of the rows of a text. GGUF counts kinds of pooling from 0, INFER_POOLING_* from 1. */
+static void read_embedding(struct reader *r, struct hparams *h)
+{
+    struct key k = key_of(r->arch, "attention.causal");
+    bool causal = !r->arch->encoder;
+    if (r->st == INFER_OK)
+        r->st = file_get_bool_or(r->f, k.s, causal, &causal, r->err);
+    h->encoder = !causal;
+    uint32_t usual = h->encoder ? INFER_POOLING_MEAN : INFER_POOLING_LAST;
+    h->embed_tokens = get_u32(r, "embedding_tokens", h->n_ctx_train, 1, 1u << 30); /* from sentence_bert_config.json; no key of GGUF files */
+    h->pooling = (int32_t)get_u32(r, "pooling_type", usual - 1, 0, INFER_POOLING_RANK - 1) + 1;
+}
+
 infer_status hparams_read(const struct infer_file *f, const struct arch *arch, struct hparams *h, infer_error *err)
 {
     struct reader r = {f, arch, err, INFER_OK};
     *h = (struct hparams){0};
     read_sizes(&r, h);
+    read_embedding(&r, h);
     read_constants(&r, h);
     read_rope(&r, h);
     return r.st;

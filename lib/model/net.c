@@ -46,6 +46,8 @@ static struct shape shape_wanted(const struct hparams *h, enum slot slot)
     case SHAPE_FF: return (struct shape){1, h->n_ff, true};
     case SHAPE_ROT_HALF: return (struct shape){1, h->n_rot / 2, true};
     case SHAPE_VOCAB_EMBD: return (struct shape){h->n_vocab, h->n_embd, false};
+    case SHAPE_SOME_EMBD: return (struct shape){1, h->n_embd, false};
+    case SHAPE_DENSE_3: return (struct shape){1, 0, false}; /* see bind_tensor */
     case SHAPE_CTX_EMBD: return (struct shape){h->n_ctx_train, h->n_embd, false};
     case SHAPE_EMBD_TO_Q: return (struct shape){q, h->n_embd, false};
     case SHAPE_EMBD_TO_KV: return (struct shape){kv, h->n_embd, false};
@@ -112,6 +114,11 @@ static infer_status bind_tensor(struct binder *b, const struct file_tensor *t, c
     if (sn->flags & SLOT_FUSED_QKV)
         fused_part(&b->net->h, sn->slot, &first, &total);
     enum slot_shape kind = slot_shape_of(sn->slot);
+    bool some = kind == SHAPE_SOME_EMBD || kind == SHAPE_DENSE_3;
+    if (kind == SHAPE_DENSE_3)
+        want.width = b->net->global[SLOT_DENSE_2].n_out;
+    if (some)
+        want.rows = total = have_rows > 0 && have_rows <= MODEL_MAX_WIDTH ? have_rows : 1;
     bool flat = want.vector ? t->n == t->dims[0] : t->n == t->dims[0] * t->dims[1];
     bool fits = want.vector                ? t->dims[0] == total
                 : kind == SHAPE_VOCAB_EMBD ? t->dims[0] == want.width && have_rows >= total && have_rows <= MODEL_MAX_VOCAB

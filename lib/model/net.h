@@ -43,6 +43,13 @@ static inline const struct dev_weight *net_layer(const struct net *net, uint32_t
     return &net->layers[layer].w[slot - SLOT_GLOBAL_COUNT];
 }
 
+/* Floats of an embedding: those of a hidden state, or what the matrices behind the pooling make of them. */
+static inline uint32_t net_embedding_width(const struct net *net)
+{
+    const struct dev_weight *w = net->global;
+    return w[SLOT_DENSE_3].data.buf ? w[SLOT_DENSE_3].n_out : w[SLOT_DENSE_2].data.buf ? w[SLOT_DENSE_2].n_out : net->h.n_embd;
+}
+
 /* How the KV groups of a session store elements. kv_type: INFER_KV_*. Mixed types keep all elements as INT8 in the layer groups, and those within
  * kv_recent elements (a multiple of 64) as F16 or F32 in the exact groups. Element q reads the pages from net_kv_exact_page(q) on, those that hold
  * anything of the last kv_recent elements up to q, in the exact type, the others in INT8: a function of q and the page alone. */

@@ -179,6 +179,50 @@ static void test_clean(void **state)
     assert_int_equal(tempdir_count(OUTFILE_PREFIX), 0);
 }
 
+/* Writers in one folder, each of which looks for the files of dead ones: none may take another's for such. */
+static void test_many_writers(void **state)
+{
+    (void)state;
+    enum { WRITERS = 6 };
+    pid_t pids[WRITERS];
+    for (int k = 0; k < WRITERS; k++) {
+        pids[k] = fork();
+        assert_true(pids[k] >= 0);
+        if (pids[k] == 0) {
+            char name[8] = {(char)('a' + k)};
+            const char *path = tempdir_path(name);
+            for (int i = 0; i < 400; i++)
+                if (save(&env_default, path, name) != INFER_OK)
+                    _exit(1);
+            _exit(0);
+        }
+    }
+    int failed = 0;
+    for (int k = 0; k < WRITERS; k++) {
+        int status = 0;
+        assert_int_equal(waitpid(pids[k], &status, 0), pids[k]);
+        failed += !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    }
+    assert_int_equal(failed, 0);
+    assert_int_equal(tempdir_count(OUTFILE_PREFIX), 0);
+}
+
+/* What is no file keeps its name: as root, a cache named /dev/null would take that from all others. */
+static void test_not_a_file(void **state)
+{
+    (void)state;
+    const char *folder = tempdir_path("a-folder"), *pipe = tempdir_path("pipe"), *link = tempdir_path("link");
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_int_equal(symlink("pipe", link), 0);
+    assert_int_equal(save(&env_default, folder, "x"), INFER_ERROR_UNSUPPORTED);
+    assert_int_equal(save(&env_default, pipe, "x"), INFER_ERROR_UNSUPPORTED);
+    assert_int_equal(tempdir_count(OUTFILE_PREFIX), 0);
+    assert_int_equal(save(&env_default, link, "x"), INFER_OK); /* the link is replaced, the pipe stays */
+    assert_int_equal(tempdir_size("link"), 1);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 static void test_clone(void **state)
 {
     (void)state;
@@ -204,6 +248,12 @@ static void test_clone(void **state)
         assert_int_equal(tempdir_count(OUTFILE_PREFIX), 0);
         from = tempdir_path("none");
         assert_int_equal(outfile_clone(&env, from, strlen(from), to, strlen(to), true, NULL, &err), INFER_ERROR_NOT_FOUND);
+        from = tempdir_path("folder");
+        assert_true(mkdir(from, 0700) == 0 || no_clone);
+        assert_int_equal(outfile_clone(&env, from, strlen(from), to, strlen(to), true, NULL, &err), INFER_ERROR_UNSUPPORTED);
+        assert_string_equal(err.text, "not a regular file");
+        assert_string_equal(err.file, from);
+        assert_int_equal(tempdir_count(OUTFILE_PREFIX), 0);
         assert_int_equal(failing_io.open, 0);
     }
 }
@@ -264,6 +314,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_save),  cmocka_unit_test(test_failures), cmocka_unit_test(test_disk_full),
         cmocka_unit_test(test_read_only_folder), cmocka_unit_test(test_clean), cmocka_unit_test(test_clone),
+        cmocka_unit_test(test_many_writers), cmocka_unit_test(test_not_a_file),
         cmocka_unit_test(test_hash),  cmocka_unit_test(test_pack),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

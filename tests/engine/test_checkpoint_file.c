@@ -1,10 +1,12 @@
 /* Checkpoint files: what goes on from one has the bits of the session it was made of, whichever way it is read. */
+#define _DEFAULT_SOURCE
 #include "ckpt_tests.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const fixtures[] = {"llama", "gemma3"}; /* full attention; sliding windows */
 
@@ -17,51 +19,60 @@ static const struct way {
     {INFER_SAVE_ZSTD, INFER_MAP_AUTO, INFER_VERIFY_LOAD}, {INFER_SAVE_FULL_MODEL, INFER_MAP_READ, INFER_VERIFY_LOAD},
 };
 
+/* Goes on from 405 elements, over three steps and back; the logits of each step are compared with, or written to, want. */
+static void go_on(const struct ckpt_model *m, infer_session *s, float *want, bool compare)
+{
+    size_t width = m->m->net->h.n_logits;
+    const float *row;
+    for (int k = 0; k < 3; k++, want += width) {
+        if (k == 2) /* into what came from the file */
+            ok(infer_session_truncate(s, 390, NULL, &error));
+        ckpt_append(m, s, 5, k == 2 ? 9 : 50);
+        ckpt_step(s);
+        ok(infer_session_logits(s, 0, &row, NULL, &error));
+        if (compare)
+            assert_memory_equal(row, want, width * sizeof *row);
+        else
+            memcpy(want, row, width * sizeof *row);
+    }
+}
+
+static void check_way(const struct ckpt_model *m, const infer_session *s, const struct way *w, float *want)
+{
+    infer_checkpoint *c;
+    infer_session *r;
+    infer_checkpoint_info i;
+    INFER_INIT(&i);
+    ok(ckpt_save(s, "c", w->flags, NULL));
+    ok(ckpt_load(m, "c", w->map, w->verify, &c));
+    ok(infer_checkpoint_get_info(c, &i, &error));
+    assert_int_equal(i.length, 405);
+    assert_int_equal(i.computed, 403);
+    assert_int_equal(i.logits_rows, 1);
+    assert_int_equal(i.kv_mapped_bytes, w->flags & INFER_SAVE_ZSTD ? 0 : i.kv_bytes);
+    ok(infer_checkpoint_session(c, &r, &error));
+    infer_checkpoint_release(c);
+    ckpt_same_logits(s, r);
+    go_on(m, r, want, true);
+    infer_session_release(r);
+}
+
 static void check_ways(const struct ckpt_model *m, int32_t kv_type)
 {
-    infer_session *s = ckpt_session(m, kv_type);
+    infer_session *s = ckpt_session(m, kv_type), *cold = ckpt_session(m, kv_type);
+    float *want = calloc(3 * m->m->net->h.n_logits, sizeof *want);
     ckpt_append(m, s, 0, 403);
     ckpt_step(s);
     ckpt_append(m, s, 7, 2); /* pending ones too */
-    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-        infer_checkpoint *c;
-        infer_session *r, *cold = ckpt_session(m, kv_type);
-        infer_checkpoint_info i;
-        INFER_INIT(&i);
-        if (ways[w].flags & INFER_SAVE_ZSTD && !pack_available()) {
-            infer_session_release(cold);
-            continue;
-        }
-        ok(ckpt_save(s, "c", ways[w].flags, NULL));
-        ok(ckpt_load(m, "c", ways[w].map, ways[w].verify, &c));
-        ok(infer_checkpoint_get_info(c, &i, &error));
-        assert_int_equal(i.length, 405);
-        assert_int_equal(i.computed, 403);
-        assert_int_equal(i.logits_rows, 1);
-        assert_int_equal(i.kv_mapped_bytes, ways[w].flags & INFER_SAVE_ZSTD ? 0 : i.kv_bytes);
-        ok(infer_checkpoint_session(c, &r, &error));
-        infer_checkpoint_release(c);
-        ckpt_same_logits(s, r);
-        ckpt_append(m, cold, 0, 403);
-        ckpt_append(m, cold, 7, 2);
-        for (int k = 0; k < 2; k++) {
-            ckpt_append(m, r, 5, 50);
-            ckpt_append(m, cold, 5, 50);
-            ckpt_step(r);
-            ckpt_step(cold);
-            ckpt_same_logits(r, cold);
-        }
-        ok(infer_session_truncate(r, 390, NULL, &error)); /* back into what came from the file */
-        ok(infer_session_truncate(cold, 390, NULL, &error));
-        ckpt_append(m, r, 3, 9);
-        ckpt_append(m, cold, 3, 9);
-        ckpt_step(r);
-        ckpt_step(cold);
-        ckpt_same_logits(r, cold);
-        infer_session_release(r);
-        infer_session_release(cold);
-    }
+    ckpt_append(m, cold, 0, 403);
+    ckpt_append(m, cold, 7, 2);
+    go_on(m, cold, want, false);
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+        if (pack_available() || !(ways[w].flags & INFER_SAVE_ZSTD))
+            check_way(m, s, &ways[w], want);
+    free(want);
     infer_session_release(s);
+    infer_session_release(cold);
 }
 
 static void test_ways(void **state)
@@ -459,6 +470,42 @@ static void test_name_of_an_ancestor(void **state)
     ckpt_close(&m);
 }
 
+/* The same by other names: symbolic links, in one or more steps. A second hard link is another name for good. */
+static void test_links_to_ancestors(void **state)
+{
+    (void)state;
+    NEEDS_HASH();
+    struct ckpt_model m = ckpt_open("llama");
+    infer_session *s = ckpt_session(&m, INFER_KV_F16);
+    ckpt_append(&m, s, 0, 70);
+    ckpt_step(s);
+    ok(ckpt_save(s, "a", 0, NULL));
+    ckpt_append(&m, s, 70, 40);
+    ckpt_step(s);
+    assert_int_equal(symlink("a", tempdir_path("to-a")), 0);
+    assert_int_equal(symlink(tempdir_path("to-a"), tempdir_path("to-to-a")), 0);
+    assert_int_equal(symlink("./a", tempdir_path("to-a-otherwise")), 0);
+    assert_int_equal(symlink("loop", tempdir_path("loop")), 0);
+    static const char *const refused[][2] = {{"a", "to-a"}, {"a", "to-to-a"}, {"to-a", "to-to-a"}, {"a", "to-a-otherwise"}};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_int_equal(ckpt_save(s, refused[i][0], 0, refused[i][1]), INFER_ERROR_ARGUMENT);
+        assert_string_equal(error.name, "parent");
+    }
+    assert_int_not_equal(ckpt_save(s, "a", 0, "loop"), INFER_OK);
+    ok(ckpt_save(s, "b", 0, "to-a")); /* another name: fine */
+    assert_int_equal(ckpt_save(s, "a", 0, "b"), INFER_ERROR_ARGUMENT); /* b's parent is the link */
+    infer_session *r = ckpt_restored(&m, "b");
+    ckpt_same_logits(s, r);
+    infer_session_release(r);
+    assert_int_equal(link(tempdir_path("a"), tempdir_path("hard")), 0);
+    ok(ckpt_save(s, "a", 0, "hard"));
+    r = ckpt_restored(&m, "a");
+    ckpt_same_logits(s, r);
+    infer_session_release(r);
+    infer_session_release(s);
+    ckpt_close(&m);
+}
+
 static void test_arguments(void **state)
 {
     (void)state;
@@ -526,7 +573,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ways),    cmocka_unit_test(test_chain),        cmocka_unit_test(test_generating),
         cmocka_unit_test(test_rows),    cmocka_unit_test(test_corners),      cmocka_unit_test(test_no_leftovers),
-        cmocka_unit_test(test_name_of_an_ancestor), cmocka_unit_test(test_prefix_cache),
+        cmocka_unit_test(test_name_of_an_ancestor), cmocka_unit_test(test_links_to_ancestors),
+        cmocka_unit_test(test_prefix_cache),
         cmocka_unit_test(test_fingerprints), cmocka_unit_test(test_arguments),
     };
     return cmocka_run_group_tests_name("checkpoint_file", tests, ckpt_setup, ckpt_teardown);

@@ -1,7 +1,7 @@
 /* The disk tier of the prefix cache: state that was evicted to files and found again has the bits of what was computed cold; a damaged file is
  * never served; a process that is killed while it writes leaves nothing bad behind (hostile inputs N14, N16, N30).
  *
- * With an argument "many": 100 kills instead of a dozen. */
+ * With an argument "many": 250 kills instead of a dozen. */
 #define _DEFAULT_SOURCE
 #include "testutil.h"
 
@@ -309,7 +309,7 @@ static void test_kills(void **state)
 {
     (void)state;
     NEEDS_HASH();
-    uint64_t seed = 9, reused = 0, files = 0;
+    uint64_t seed = 9, reused = 0, files = 0, left = 0;
     empty();
     for (int round = 0; round < kills; round++) {
         if (round % 4 == 0)
@@ -326,6 +326,7 @@ static void test_kills(void **state)
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         assert_true(count(".tmp") <= 1);
+        left += (uint64_t)count(".tmp");
         struct setting x = open_with(1 << 24, 0, 0);
         assert_int_equal(count(".tmp"), 0);
         for (int t = 0; t < TEXTS; t++)
@@ -335,8 +336,8 @@ static void test_kills(void **state)
         files += st.disk_files;
         close_all(&x);
     }
-    print_message("# %d kills; %llu elements came back from %llu files\n", kills, (unsigned long long)reused,
-                  (unsigned long long)files);
+    print_message("# %d kills, %llu of them in the middle of a file; %llu elements came back from %llu files\n", kills,
+                  (unsigned long long)left, (unsigned long long)reused, (unsigned long long)files);
     assert_true(files > 0);
 }
 
@@ -449,7 +450,7 @@ static void test_arguments(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "many"))
-        kills = 100;
+        kills = 250;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_found_again), cmocka_unit_test(test_strangers), cmocka_unit_test(test_budgets),
         cmocka_unit_test(test_damage),      cmocka_unit_test(test_kills),     cmocka_unit_test(test_io_fails),

@@ -148,7 +148,10 @@ static void test_round_trip(void **state)
             assert_int_equal(write_file(&env_default, "a", level, NULL, 0, &id), INFER_OK);
             assert_int_equal(write_file(&env_default, "b", level, NULL, 0, &again), INFER_OK);
             assert_true(hash_128_equal(id, again)); /* of the content */
-            assert_int_equal(open_with(&env_default, "a", map, &f), INFER_OK);
+            infer_status st = open_with(&env_default, "a", map, &f);
+            if (map == INFER_MAP_MMAP && st == INFER_ERROR_UNSUPPORTED)
+                continue; /* a build without maps */
+            assert_int_equal(st, INFER_OK);
             assert_true(hash_128_equal(f->id, id));
             assert_int_equal(read_all(f), INFER_OK);
             assert_int_equal(kv_file_check(f, &err), INFER_OK);

@@ -10,6 +10,7 @@
 
 #include "infer/infer.h"
 #include "ok.h"
+#include "real_model.h"
 
 #define EVERY 16u
 #define LEN 300u       /* more than a batch */
@@ -18,27 +19,6 @@
 static bool wanted(uint64_t pos)
 {
     return pos % EVERY == EVERY - 1 || pos + 1 == LEN || pos + 1 == LEN_SHORT;
-}
-
-static bool find_model(const char *name, char path[1024])
-{
-    const char *dir = getenv("INFER_TEST_MODELS"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    for (int i = 0; i < 2; i++) {
-        if (i == 0 && dir)
-            (void)snprintf(path, 1024, "%s/%s", dir, name);
-        else if (i == 1 && cache && cache[0] == '/')
-            (void)snprintf(path, 1024, "%s/infer/models/%s", cache, name);
-        else if (i == 1 && home)
-            (void)snprintf(path, 1024, "%s/.cache/infer/models/%s", home, name);
-        else
-            continue;
-        FILE *f = fopen(path, "rb");
-        if (f) {
-            fclose(f);
-            return true;
-        }
-    }
-    return false;
 }
 
 struct run {
@@ -69,20 +49,6 @@ static void run_open(struct run *r)
     INFER_INIT(&info);
     ok(infer_model_get_info(r->model, &info, &error));
     r->n_vocab = info.vocab_size;
-}
-
-/* The first n tokens of tests/data/english.txt. */
-static void read_ids(const struct run *r, int32_t *ids, uint64_t count)
-{
-    static int32_t all[65536];
-    size_t len;
-    uint64_t n;
-    char *text = test_read_file(INFER_SOURCE_DIR "/tests/data/english.txt", &len);
-    assert_non_null(text);
-    ok(infer_tokenize(infer_model_tokenizer(r->model), text, len < 20000 ? len : 20000, INFER_ADD_SPECIAL, all, 65536, &n, &error));
-    assert_true(n >= count);
-    memcpy(ids, all, count * sizeof *ids);
-    free(text);
 }
 
 /* A sequence and the rows that it has given so far, [LEN / EVERY + 2][n_vocab]. */
@@ -201,13 +167,13 @@ static void test_model(void **state)
                                      INFER_CPU_AVX512VNNI, INFER_CPU_NEON, INFER_CPU_DOTPROD, INFER_CPU_I8MM};
     char path[1024];
     int32_t ids[LEN];
-    if (!find_model(*state, path)) {
+    if (!real_model(*state, path)) {
         print_message("# %s is not there\n", (const char *)*state);
         skip();
     }
     struct run r = {.path = path, .threads = 2};
     run_open(&r);
-    read_ids(&r, ids, LEN);
+    real_ids(r.model, ids, LEN);
     struct seq want = whole(&r, ids, LEN), shorter = whole(&r, ids, LEN_SHORT);
     chunks_and_company(&r, ids, &want);
     infer_model_release(r.model);
@@ -287,14 +253,14 @@ static void test_cache(void **state)
     static const uint64_t splits[] = {1, 64, 100, 512, 575, 640, LONG - 1};
     char path[1024], dir[256];
     int32_t ids[LONG];
-    if (!find_model(*state, path)) {
+    if (!real_model(*state, path)) {
         print_message("# %s is not there\n", (const char *)*state);
         skip();
     }
     (void)snprintf(dir, sizeof dir, "%s/exact-cache-%ld", INFER_BUILD_DIR, (long)time(NULL));
     struct run r = {.path = path, .threads = 2, .cache_dir = dir};
     run_open(&r);
-    read_ids(&r, ids, LONG);
+    real_ids(r.model, ids, LONG);
     size_t bytes = (MORE + 1) * (size_t)r.n_vocab * sizeof(float);
     float *want = malloc(bytes), *got = malloc(bytes);
     assert_true(want && got);

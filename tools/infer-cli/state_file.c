@@ -6,7 +6,6 @@
 
 #include "system.h"
 
-#ifdef CLI_CHECKPOINT_FILES
 /* Pages are checked here and not when they are used: attention is about to read all of them, and a damaged file is then refused as a whole. */
 infer_status state_open(struct cli *c, const char *path, infer_checkpoint **out, infer_error *err)
 {
@@ -28,19 +27,6 @@ infer_status state_save(const infer_checkpoint *state, const char *path, const c
     interrupt_disarm();
     return st;
 }
-#else
-infer_status state_open(struct cli *c, const char *path, infer_checkpoint **out, infer_error *err)
-{
-    (void)c, (void)path, (void)out;
-    return err->code = INFER_ERROR_UNSUPPORTED;
-}
-
-infer_status state_save(const infer_checkpoint *state, const char *path, const char *parent, infer_error *err)
-{
-    (void)state, (void)path, (void)parent;
-    return err->code = INFER_ERROR_UNSUPPORTED;
-}
-#endif
 
 infer_status state_tokens(const infer_checkpoint *state, int32_t **ids, uint64_t *count, infer_error *err)
 {
