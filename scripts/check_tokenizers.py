@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares libinfer's tokenizers with the official `tokenizers` package on random strings of assigned code points.
 
-usage: check_tokenizers.py LIBINFER_SO VOCAB.gguf TOKENIZER.json [COUNT [SEED [old]]]
+usage: check_tokenizers.py LIBINFER_SO VOCAB TOKENIZER.json [COUNT [SEED [old]]]          (VOCAB: GGUF, or the same tokenizer.json)
        check_tokenizers.py LIBINFER_SO VOCAB.gguf MODEL.model [COUNT [SEED [old]]]     (SentencePiece's own library instead)
        check_tokenizers.py LIBINFER_SO VOCAB.gguf GOLDEN.json                          ({"cases": [{"text", "ids"}]})
        check_tokenizers.py gguf TOKENIZER.json PRE VOCAB.gguf      (makes a vocabulary; PRE: a pre-tokenizer's name, or "spm")

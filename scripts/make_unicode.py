@@ -121,6 +121,20 @@ def decompositions():
     emit("decomp_data", "uint32_t", data, 14)
 
 
+def compatibility():
+    """Full compatibility decompositions where they differ from the canonical ones."""
+    cps, offs, data = [], [], []
+    for c in range(0x110000):
+        if scalar(c) and ud.normalize("NFKD", chr(c)) != ud.normalize("NFD", chr(c)):
+            cps.append(c)
+            offs.append(len(data))
+            data.extend(ord(x) for x in ud.normalize("NFKD", chr(c)))
+    offs.append(len(data))
+    emit("compat_cp", "uint32_t", cps, 14)
+    emit("compat_off", "uint16_t", offs)
+    emit("compat_data", "uint32_t", data, 14)
+
+
 def combining():
     runs, c = [], 0
     while c < 0x110000:
@@ -146,6 +160,7 @@ def main():
     properties(pairs)
     lower_case()
     decompositions()
+    compatibility()
     combining()
     print("static const struct pair compose_pairs[%d] = {" % len(pairs))
     items = sorted((a, b, c) for (a, b), c in pairs.items())

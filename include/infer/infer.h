@@ -417,7 +417,9 @@ INFER_API infer_status infer_tokenizer_open(infer_engine *engine, const infer_so
 INFER_API infer_tokenizer *infer_tokenizer_ref(infer_tokenizer *tokenizer);
 INFER_API void infer_tokenizer_release(infer_tokenizer *tokenizer);
 
-enum { INFER_TOKENIZER_BPE = 1, INFER_TOKENIZER_SPM = 2, INFER_TOKENIZER_WORDPIECE = 3, INFER_TOKENIZER_UNIGRAM = 4 };
+enum {
+    INFER_TOKENIZER_BPE = 1, INFER_TOKENIZER_SPM = 2, INFER_TOKENIZER_WORDPIECE = 3, INFER_TOKENIZER_UNIGRAM = 4, INFER_TOKENIZER_WORDLEVEL = 5
+};
 
 typedef struct infer_tokenizer_info {
     uint32_t size;

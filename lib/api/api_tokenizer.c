@@ -11,7 +11,7 @@ infer_status infer_tokenizer_open(infer_engine *engine, const infer_source *sour
     struct infer_file *file = NULL;
     infer_status st = api_not_null(out, "out", &e);
     if (st == INFER_OK)
-        st = api_open_file(engine, source, options, &file, &e);
+        st = api_open_file(engine, source, options, HF_AS_TEXT, &file, &e);
     if (st == INFER_OK)
         st = tokenizer_create(file->env, file, out, &e);
     file_release(file);
@@ -184,7 +184,7 @@ static infer_status detokenizer_next(const infer_tokenizer *t, infer_detokenizer
         st = api_not_null(text_len, "text_len", err);
     if (st == INFER_OK)
         st = check_flags(full.flags, INFER_SHOW_SPECIAL, err);
-    if (st == INFER_OK && (full.pending_len > sizeof full.pending || full.started > 1))
+    if (st == INFER_OK && (full.pending_len > sizeof full.pending || full.started > TOKENIZER_MAX_STARTED))
         st = err_at(err, INFER_ERROR_ARGUMENT, "state", 5, ERR_NO_OFFSET, "not a state that this function left");
     if (st != INFER_OK)
         return st;

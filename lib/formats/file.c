@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "formats/gguf.h"
+#include "formats/tokenizer_json.h"
 #include "formats/safetensors.h"
 
 infer_status file_create(const struct env *env, const char *name, size_t name_len, struct blob *blob,
@@ -165,6 +166,8 @@ infer_status file_open_blob(const struct env *env, const infer_source *source, c
         return gguf_open(env, source, blob, map, cancel, out, err);
     if (safetensors_is(blob))
         return safetensors_open(env, name, (size_t)name_len, blob, cancel, out, err);
+    if (tokenizer_json_is(blob))
+        return tokenizer_json_open(env, name, (size_t)name_len, blob, out, err);
     infer_status st = refuse_unknown(blob, err);
     err_file(err, name, (size_t)name_len);
     blob_close(blob);

@@ -110,8 +110,21 @@ struct found {
 /* Whether pass_multiply makes the product with this weight. */
 static bool is_product(enum slot slot)
 {
-    return slot == SLOT_Q || slot == SLOT_K || slot == SLOT_V || slot == SLOT_ATTN_OUT || slot == SLOT_GATE || slot == SLOT_UP ||
-           slot == SLOT_DOWN;
+    switch (slot) {
+    case SLOT_Q:
+    case SLOT_K:
+    case SLOT_V:
+    case SLOT_ATTN_OUT:
+    case SLOT_GATE:
+    case SLOT_UP:
+    case SLOT_DOWN:
+    case SLOT_ROUTER:
+    case SLOT_SHARED_ROUTER:
+    case SLOT_SHARED_GATE:
+    case SLOT_SHARED_UP:
+    case SLOT_SHARED_DOWN: return true;
+    default: return false;
+    }
 }
 
 /* The rest of a layer tensor's name behind "blk.N". */

@@ -7,40 +7,6 @@
 #include "text/unicode.h"
 
 #define KEY_MERGES "tokenizer.ggml.merges"
-#define MAX_PROBES 1024
-
-static uint32_t pair_hash(uint32_t left, uint32_t right)
-{
-    uint64_t x = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15u;
-    x ^= x >> 29;
-    x *= 0xBF58476D1CE4E5B9u;
-    return (uint32_t)(x >> 32);
-}
-
-static const struct pair_slot *pair_find(const struct pair_table *t, uint32_t left, uint32_t right)
-{
-    for (uint32_t i = pair_hash(left, right) & t->mask;; i = (i + 1) & t->mask) {
-        const struct pair_slot *s = &t->slots[i];
-        if (s->left == VOCAB_NONE)
-            return NULL;
-        if (s->left == left && s->right == right)
-            return s;
-    }
-}
-
-/* False: too many collisions for an honest file. */
-static bool pair_add(struct pair_table *t, struct pair_slot p)
-{
-    uint32_t i = pair_hash(p.left, p.right) & t->mask;
-    for (int probes = 0; probes < MAX_PROBES; probes++, i = (i + 1) & t->mask) {
-        struct pair_slot *s = &t->slots[i];
-        if (s->left == VOCAB_NONE)
-            *s = p;
-        if (s->left == p.left && s->right == p.right)
-            return true; /* of equal merges the first counts */
-    }
-    return false;
-}
 
 /* The bytes of a part of a merge as the table knows them. */
 static size_t part_bytes(const struct infer_tokenizer *t, const char *s, size_t len, char *out)
@@ -92,7 +58,7 @@ static infer_status flush_merges(struct infer_tokenizer *t, struct merge_batch *
         if (p.left == VOCAB_NONE || p.right == VOCAB_NONE || p.id == VOCAB_NONE)
             return TOK_FAIL(t, err, INFER_ERROR_VALUE, KEY_MERGES,
                             "merge %u names a token that is not in the vocabulary", p.rank);
-        if (vocab_is_text(&t->v, p.id) && !pair_add(&t->pairs, p))
+        if (vocab_is_text(&t->v, p.id) && !pair_add(&t->pairs, p, false))
             return TOK_FAIL(t, err, INFER_ERROR_LIMIT, KEY_MERGES, "the merges collide: not a vocabulary");
     }
     b->rank += b->n;
@@ -111,21 +77,15 @@ infer_status bpe_open(struct infer_tokenizer *t, infer_error *err)
     if (it.left > VOCAB_MAX_MERGES)
         return TOK_FAIL(t, err, INFER_ERROR_LIMIT, KEY_MERGES, "%llu merges: at most %u are supported",
                         (unsigned long long)it.left, VOCAB_MAX_MERGES);
-    uint32_t cap = 16;
-    while (cap < it.left + it.left / 2)
-        cap *= 2;
     const struct alloc *a = &t->env->alloc;
-    t->pairs.slots = mem_array(a, cap, sizeof *t->pairs.slots);
-    t->pairs.mask = cap - 1;
+    bool pairs = pair_table_init(&t->pairs, a, (uint32_t)it.left);
     struct merge_batch *b = mem_zalloc(a, sizeof *b);
     if (b) {
         b->stride = 2 * (size_t)t->v.max_piece + 2;
         b->text = mem_array(a, BATCH, b->stride);
     }
-    if (!t->pairs.slots || !b || !b->text)
+    if (!pairs || !b || !b->text)
         st = err_no_memory(err);
-    else
-        memset(t->pairs.slots, 0xFF, (size_t)cap * sizeof *t->pairs.slots);
     while (st == INFER_OK && file_strings_next(&it, &s)) {
         st = take_merge(t, b, s, err);
         if (st == INFER_OK && b->n == BATCH)

@@ -30,7 +30,8 @@ bool charsmap_open(struct charsmap *m, const uint8_t *data, size_t len)
     return true;
 }
 
-size_t charsmap_match(const struct charsmap *m, const char *s, size_t n, const char **to, size_t *to_len)
+/* Walks along s, to the first mapped sequence or to the longest. */
+static size_t find(const struct charsmap *m, const char *s, size_t n, bool shortest, const char **to, size_t *to_len)
 {
     size_t found = 0;
     if (!m->units)
@@ -54,7 +55,19 @@ size_t charsmap_match(const struct charsmap *m, const char *s, size_t n, const c
             found = i + 1;
             *to = m->pool + value;
             *to_len = strlen(*to); /* the pool ends with a zero */
+            if (shortest)
+                break;
         }
     }
     return found;
+}
+
+size_t charsmap_match(const struct charsmap *m, const char *s, size_t n, const char **to, size_t *to_len)
+{
+    return find(m, s, n, false, to, to_len);
+}
+
+bool charsmap_shortest(const struct charsmap *m, const char *s, size_t n, const char **to, size_t *to_len)
+{
+    return find(m, s, n, true, to, to_len) != 0;
 }

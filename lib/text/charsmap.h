@@ -17,6 +17,8 @@ struct charsmap {
 /* False: malformed. */
 bool charsmap_open(struct charsmap *m, const uint8_t *data, size_t len);
 /* The longest sequence at s that is replaced: its length, or 0. */
+/* What the shortest mapped sequence at s stands for. False: none. */
+bool charsmap_shortest(const struct charsmap *m, const char *s, size_t n, const char **to, size_t *to_len);
 size_t charsmap_match(const struct charsmap *m, const char *s, size_t n, const char **to, size_t *to_len);
 
 #endif

@@ -156,6 +156,81 @@ const struct pretok *pretok_find(const char *name, size_t len)
     return NULL;
 }
 
+/* ---- Expressions as tokenizer.json has them. Others that match the same are not recognised: they go through PCRE2. */
+
+static const struct {
+    const char *text;
+    const struct pretok_stage *stage;
+} expressions[] = {
+    {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", st_gpt2},
+    {"'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", st_gpt2},
+    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", st_llama3},
+    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", st_qwen2},
+    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", st_qwen2},
+    {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+", st_qwen2},
+    {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+", st_llama3},
+    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", st_qwen35},
+    {"[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", st_plain},
+    {"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", st_gpt4o},
+    {"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", &st_youtu[1]},
+    {"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", st_tekken},
+    {"[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", st_kimi},
+    {"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", &st_deepseek3[2]},
+    {"\\p{N}{1,3}", &st_deepseek3[0]},
+    {"[一-龥぀-ゟ゠-ヿ]+", &st_deepseek3[1]},
+    {"[一-龥ࠀ-一가-퟿]+", &st_deepseek_coder[3]},
+    {"[\\r\\n]", &st_deepseek_coder[0]},
+    {"\\s?\\p{L}+", &st_deepseek_coder[1]},
+    {"\\s?\\p{P}+", &st_deepseek_coder[2]},
+    {"\\p{N}", &st_deepseek_coder[4]},
+    {"\\p{N}+", &st_default[2]},
+    {"[0-9][0-9][0-9]", &st_default[3]},
+    {"[\\p{P}\\$\\+<=>\\^~\\|`]+", &st_falcon[0]},
+    {"[\\p{P}\\$\\+<=>\\^~\\|]+", &st_default[0]},
+    {" ?[^(\\s|.,!?…。，、।۔،)]+", st_bloom},
+    {" ?[^(\\s|[.,!?…。，、।۔،])]+", st_bloom},
+    {"\\d{1,3}(?=(?:\\d{3})*\\b)", st_tiny_aya},
+    {"[^\\n]+|[\\n]+", st_lines},
+};
+
+/* Whether s, in which newlines may stand for themselves, is this expression. */
+static bool same_expression(const char *expression, const char *s, size_t len)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++, n++) {
+        bool newline = s[i] == '\r' || s[i] == '\n';
+        if (newline && expression[n++] != '\\')
+            return false;
+        if (!expression[n] || expression[n] != (s[i] == '\r' ? 'r' : s[i] == '\n' ? 'n' : s[i]))
+            return false;
+    }
+    return !expression[n];
+}
+
+const struct pretok_stage *pretok_expression(const char *text, size_t len)
+{
+    for (size_t i = 0; i < sizeof expressions / sizeof *expressions; i++)
+        if (same_expression(expressions[i].text, text, len))
+            return expressions[i].stage;
+    return NULL;
+}
+
+const struct pretok_stage *pretok_gpt2(void)
+{
+    return st_gpt2;
+}
+
+const char *pretok_next(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end, const char **stop)
+{
+    while (s < end) {
+        *stop = st->match(st, memo, s, end);
+        if (*stop > s)
+            return s;
+        next_cp(&s);
+    }
+    return NULL;
+}
+
 struct run {
     pretok_emit emit;
     void *user;
@@ -169,7 +244,7 @@ static bool split(const struct run *r, const struct pretok_stage *st, const char
         return true;
     if (!st->match)
         return r->emit(r->user, s, (size_t)(end - s));
-    struct memo memo = {0};
+    struct pretok_memo memo = {0};
     const char *gap = s;
     while (s < end) {
         const char *stop = st->match(st, &memo, s, end);

@@ -23,6 +23,19 @@ struct pretok {
     uint32_t flags;
 };
 
+/* What a stage remembers between matches, so that long runs are scanned once. */
+struct pretok_memo {
+    const char *end;  /* of the run that the last match looked at */
+    const char *mark; /* a place in it: after its last newline */
+    uint64_t left;    /* digits from the current position to its end */
+};
+
+/* The stage that stands for this regular expression (Oniguruma's syntax, as tokenizer.json has it), or NULL: it is not built in. */
+const struct pretok_stage *pretok_expression(const char *text, size_t len);
+const struct pretok_stage *pretok_gpt2(void); /* GPT-2's expression */
+/* The next match in [s, end): its beginning, and its end in *stop. NULL: none. memo is zeroed at the beginning of a text. */
+const char *pretok_next(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end, const char **stop);
+
 /* NULL: unknown name. An empty name is "default". */
 const struct pretok *pretok_find(const char *name, size_t len);
 

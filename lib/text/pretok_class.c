@@ -175,13 +175,13 @@ static const char *class_run(const struct char_class *c, const char *s, const ch
     return n >= c->min && n ? e : s;
 }
 
-const char *match_class(const struct pretok_stage *st, struct memo *memo, const char *s, const char *end)
+const char *match_class(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end)
 {
     (void)memo;
     return class_run(&st->cls, s, end);
 }
 
-const char *match_first_class(const struct pretok_stage *st, struct memo *memo, const char *s, const char *end)
+const char *match_first_class(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end)
 {
     const char *e = s;
     (void)memo;
@@ -191,7 +191,7 @@ const char *match_first_class(const struct pretok_stage *st, struct memo *memo, 
 }
 
 /* [^\n]+|[\n]+ */
-const char *match_lines(const struct pretok_stage *st, struct memo *memo, const char *s, const char *end)
+const char *match_lines(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end)
 {
     (void)st;
     (void)memo;
@@ -206,7 +206,7 @@ const char *match_lines(const struct pretok_stage *st, struct memo *memo, const 
 }
 
 /* \s+$ */
-const char *match_final_space(const struct pretok_stage *st, struct memo *memo, const char *s, const char *end)
+const char *match_final_space(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end)
 {
     (void)st;
     if (s >= memo->end) /* a run is scanned once */
@@ -253,7 +253,7 @@ static const char *until_group(const char *s, const char *end)
     return end;
 }
 
-const char *match_digit_groups(const struct pretok_stage *st, struct memo *memo, const char *s, const char *end)
+const char *match_digit_groups(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end)
 {
     bool (*is)(uint32_t) = st->groups == GROUPS_NUMBER ? is_number : is_digit;
     if (s >= memo->end) {
@@ -278,7 +278,7 @@ const char *match_digit_groups(const struct pretok_stage *st, struct memo *memo,
 }
 
 /* <sentinel:[0-9]+>, then IMGIMG, one to four letters A-I, Z */
-const char *match_chameleon_image(const struct pretok_stage *st, struct memo *memo, const char *s, const char *end)
+const char *match_chameleon_image(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end)
 {
     (void)st;
     (void)memo;
@@ -296,7 +296,7 @@ const char *match_chameleon_image(const struct pretok_stage *st, struct memo *me
 }
 
 /* ([\t\n]|    |  ) */
-const char *match_chameleon_space(const struct pretok_stage *st, struct memo *memo, const char *s, const char *end)
+const char *match_chameleon_space(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end)
 {
     (void)st;
     (void)memo;

@@ -5,15 +5,8 @@
 #include "text/pretok.h"
 #include "text/unicode.h"
 
-/* What a stage remembers between matches, so that long runs are scanned once. */
-struct memo {
-    const char *end;  /* of the run that the last match looked at */
-    const char *mark; /* a place in it: after its last newline */
-    uint64_t left;    /* digits from the current position to its end */
-};
-
 /* Returns the end of the match at s, or s. */
-typedef const char *(*pretok_match)(const struct pretok_stage *st, struct memo *memo, const char *s, const char *end);
+typedef const char *(*pretok_match)(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end);
 
 enum lead { LEAD_NONE, LEAD_SPACE /* \s? */, LEAD_BLANK /* ' '? */ };
 
@@ -93,16 +86,16 @@ static inline uint32_t next_cp(const char **s)
 }
 
 /* pretok_words.c */
-const char *match_words(const struct pretok_stage *st, struct memo *memo, const char *s, const char *end);
+const char *match_words(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end);
 
 /* pretok_class.c */
-const char *match_class(const struct pretok_stage *st, struct memo *memo, const char *s, const char *end);
-const char *match_first_class(const struct pretok_stage *st, struct memo *memo, const char *s, const char *end);
-const char *match_lines(const struct pretok_stage *st, struct memo *memo, const char *s, const char *end);
-const char *match_final_space(const struct pretok_stage *st, struct memo *memo, const char *s, const char *end);
-const char *match_digit_groups(const struct pretok_stage *st, struct memo *memo, const char *s, const char *end);
-const char *match_chameleon_image(const struct pretok_stage *st, struct memo *memo, const char *s, const char *end);
-const char *match_chameleon_space(const struct pretok_stage *st, struct memo *memo, const char *s, const char *end);
+const char *match_class(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end);
+const char *match_first_class(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end);
+const char *match_lines(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end);
+const char *match_final_space(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end);
+const char *match_digit_groups(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end);
+const char *match_chameleon_image(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end);
+const char *match_chameleon_space(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end);
 extern const struct char_class youtu_classes[];
 
 bool is_letter(uint32_t cp);

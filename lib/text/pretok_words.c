@@ -194,7 +194,7 @@ static const char *punctuation(const struct words *w, const char *s, const char 
 }
 
 /* The run of white space at s: its end, and the place after its last newline. Found once per run. */
-static void space_run(struct memo *memo, const char *s, const char *end)
+static void space_run(struct pretok_memo *memo, const char *s, const char *end)
 {
     if (s < memo->end)
         return;
@@ -219,7 +219,7 @@ static const char *spaces_powers(const char *s, const char *end)
     return n ? at[1] : s;
 }
 
-static const char *spaces(const struct words *w, const struct memo *memo, const char *s, const char *end)
+static const char *spaces(const struct words *w, const struct pretok_memo *memo, const char *s, const char *end)
 {
     if (w->spaces == SPACES_POWERS)
         return spaces_powers(s, end);
@@ -232,7 +232,7 @@ static const char *spaces(const struct words *w, const struct memo *memo, const 
     return last > s ? last : e; /* the last one belongs to the word that follows */
 }
 
-const char *match_words(const struct pretok_stage *st, struct memo *memo, const char *s, const char *end)
+const char *match_words(const struct pretok_stage *st, struct pretok_memo *memo, const char *s, const char *end)
 {
     const struct words *w = st->words;
     const char *e = s;

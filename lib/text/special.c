@@ -114,6 +114,8 @@ static void find_spellings(struct vocab *v, struct spelled *f)
         size_t len = v->pieces.at[i].len;
         if (len < 4 || len > 32 || (s[0] != '<' && s[0] != '[' && s[0] != '_'))
             continue;
+        if (v->form == FORM_JSON && vocab_kind(v, i) == INFER_TOKEN_NORMAL)
+            continue; /* not an added token: text */
         if (len == 4 && !memcmp(s, "</s>", 4) && vocab_kind(v, i) == INFER_TOKEN_CONTROL)
             v->attr[i] |= ATTR_ENDS_TURN;
         match_spelling(eot_spellings, f->eot, COUNT(eot_spellings), s, len, i);
@@ -225,6 +227,26 @@ infer_status special_load(struct infer_tokenizer *t, infer_error *err)
     apply_spellings(t);
     apply_names(t);
     return INFER_OK;
+}
+
+infer_status special_load_json(struct infer_tokenizer *t, infer_error *err)
+{
+    const struct {
+        const char *key;
+        uint32_t *id;
+    } ids[] = {{"tokenizer.ggml.bos_token_id", &t->bos}, {"tokenizer.ggml.eos_token_id", &t->eos}, {"tokenizer.ggml.eot_token_id", &t->eot},
+               {"tokenizer.ggml.seperator_token_id", &t->sep}, {"tokenizer.ggml.padding_token_id", &t->pad},
+               {"tokenizer.ggml.mask_token_id", &t->mask}};
+    infer_status st = INFER_OK;
+    for (size_t i = 0; st == INFER_OK && i < COUNT(ids); i++)
+        st = read_id(t, ids[i].key, *ids[i].id, ids[i].id, err);
+    if (st == INFER_OK)
+        st = file_get_bool_or(t->file, "tokenizer.ggml.add_bos_token", t->add_bos, &t->add_bos, err);
+    if (st == INFER_OK)
+        st = file_get_bool_or(t->file, "tokenizer.ggml.add_eos_token", t->add_eos, &t->add_eos, err);
+    if (st == INFER_OK)
+        apply_spellings(t);
+    return st;
 }
 
 /* ---- Finding them in text */

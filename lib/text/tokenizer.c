@@ -4,11 +4,13 @@
 
 #include "base/fpenv.h"
 #include "base/utf8.h"
+#include "formats/tokenizer_json.h"
 #include "text/tokenizer_impl.h"
 #include "text/unicode.h"
 
 #define KEY_MODEL    "tokenizer.ggml.model"
 #define KEY_PRE      "tokenizer.ggml.pre"
+#define KEY_JSON     FILE_KEY_TOKENIZER_JSON
 #define KEY_CHARSMAP "tokenizer.ggml.precompiled_charsmap"
 
 /* ---- Opening */
@@ -63,6 +65,8 @@ static infer_status load_charsmap(struct infer_tokenizer *t, infer_error *err)
 
 static infer_status load(struct infer_tokenizer *t, infer_error *err)
 {
+    if (!file_has(t->file, KEY_MODEL) && file_has(t->file, KEY_JSON))
+        return tokjson_open(t, err);
     infer_status st = find_kind(t, err);
     if (st != INFER_OK)
         return st;
@@ -122,6 +126,7 @@ void tokenizer_release(infer_tokenizer *t)
         return;
     const struct env *env = t->env;
     special_free(t);
+    tokjson_free(t);
     trie_free(&t->trie);
     mem_free(&env->alloc, t->pairs.slots);
     vocab_free(&t->v);
@@ -258,8 +263,7 @@ static bool is_space(const char *s, size_t len, size_t *used)
     return (uc_props(utf8_decode(s, len, used)) & UC_SPACE) != 0;
 }
 
-/* s up to `to` without white space at its end. */
-static size_t strip_end(const char *s, size_t from, size_t to)
+size_t strip_end(const char *s, size_t from, size_t to)
 {
     for (size_t used; to > from;) {
         size_t at = to - 1;
@@ -272,7 +276,7 @@ static size_t strip_end(const char *s, size_t from, size_t to)
     return to;
 }
 
-static size_t strip_begin(const char *s, size_t from, size_t len)
+size_t strip_begin(const char *s, size_t from, size_t len)
 {
     size_t used;
     while (from < len && is_space(s + from, len - from, &used))
@@ -297,6 +301,18 @@ static void encode_parts(struct encoder *e, const char *s, size_t len, uint32_t 
     }
     if (!encoder_failed(e) && from < len)
         encode_text(e, s + from, len - from);
+}
+
+static void encode_whole(struct encoder *e, const char *s, size_t len, uint32_t flags)
+{
+    const struct infer_tokenizer *t = e->t;
+    bool bert = t->kind == INFER_TOKENIZER_WORDPIECE;
+    uint32_t last = bert ? (t->add_sep ? t->sep : VOCAB_NONE) : t->add_eos ? t->eos : VOCAB_NONE;
+    if ((flags & INFER_ADD_SPECIAL) && t->add_bos && t->bos != VOCAB_NONE)
+        emit(e, t->bos);
+    encode_parts(e, s, len, flags);
+    if ((flags & INFER_ADD_SPECIAL) && last != VOCAB_NONE)
+        emit(e, last);
 }
 
 static void replace_malformed(const char *s, size_t len, struct buf *out)
@@ -327,9 +343,6 @@ infer_status tokenizer_encode(const infer_tokenizer *t, const char *text, uint64
     buf_init(&e.text, a, 0);
     buf_init(&e.extra, a, 0);
     buf_init(&clean, a, 0);
-    bool bert = t->kind == INFER_TOKENIZER_WORDPIECE;
-    if ((flags & INFER_ADD_SPECIAL) && t->add_bos && t->bos != VOCAB_NONE)
-        emit(&e, t->bos);
     if (len && !utf8_valid(text, (size_t)len)) {
         replace_malformed(text, (size_t)len, &clean);
         e.no_memory = !buf_ok(&clean);
@@ -337,17 +350,18 @@ infer_status tokenizer_encode(const infer_tokenizer *t, const char *text, uint64
         len = clean.len;
     }
     struct fpenv fp = fpenv_enter();
-    encode_parts(&e, text, (size_t)len, flags);
+    infer_status st = INFER_OK;
+    if (encoder_failed(&e) || !t->json)
+        encode_whole(&e, text, (size_t)len, flags);
+    else
+        st = tokjson_encode(&e, text, (size_t)len, flags, err);
     fpenv_leave(fp);
-    uint32_t last = bert ? (t->add_sep ? t->sep : VOCAB_NONE) : t->add_eos ? t->eos : VOCAB_NONE;
-    if ((flags & INFER_ADD_SPECIAL) && last != VOCAB_NONE)
-        emit(&e, last);
     bool failed = encoder_failed(&e);
     merge_free(&e.merger);
     buf_free(&e.text);
     buf_free(&e.extra);
     buf_free(&clean);
-    return failed ? err_no_memory(err) : INFER_OK;
+    return st == INFER_OK && failed ? err_no_memory(err) : st;
 }
 
 /* ---- Decoding */
@@ -368,11 +382,31 @@ static void token_text(const infer_tokenizer *t, uint32_t id, uint32_t flags, bo
     }
 }
 
+/* Where a space at the very end of a text is none, one is held back until a token follows. */
+static bool is_held_space(const infer_detokenizer *state)
+{
+    return state->pending_len == 1 && state->pending[0] == ' ';
+}
+
+/* Keeps an unfinished character at the end for later. */
+static void hold_back(const infer_tokenizer *t, infer_detokenizer *state, struct buf *out, size_t before)
+{
+    if (!buf_ok(out) || out->len == before)
+        return;
+    size_t whole = utf8_complete(out->data + before, out->len - before);
+    if (t->json && tokjson_holds_space(t) && out->data[out->len - 1] == ' ')
+        whole = out->len - before - 1;
+    state->pending_len = (uint32_t)(out->len - before - whole);
+    memcpy(state->pending, out->data + before + whole, state->pending_len);
+    out->len = before + whole;
+}
+
 infer_status tokenizer_decode_next(const infer_tokenizer *t, infer_detokenizer *state, int32_t id, struct buf *out,
                                    infer_error *err)
 {
     if (id == -1) {
-        buf_put(out, state->pending, state->pending_len);
+        if (!is_held_space(state))
+            buf_put(out, state->pending, state->pending_len);
         state->pending_len = 0;
         state->started = 0;
         return INFER_OK;
@@ -380,7 +414,14 @@ infer_status tokenizer_decode_next(const infer_tokenizer *t, infer_detokenizer *
     if (id < 0 || (uint32_t)id >= t->v.n)
         return bad_id(t, id, err);
     const char *s;
-    size_t len, before = out->len;
+    size_t len = 0, before = out->len;
+    if (t->json) {
+        buf_put(out, state->pending, state->pending_len);
+        state->pending_len = 0;
+        tokjson_text(t, state, (uint32_t)id, out);
+        hold_back(t, state, out, before);
+        return INFER_OK;
+    }
     token_text(t, (uint32_t)id, state->flags, !state->started, &s, &len);
     /* A piece that was one space, now nothing, is the beginning too, unless the vocabulary has no repeated spaces. */
     if (len || (!t->merge_spaces && s != str_of(&t->v.bytes, (uint32_t)id)))
@@ -389,11 +430,6 @@ infer_status tokenizer_decode_next(const infer_tokenizer *t, infer_detokenizer *
     state->pending_len = 0;
     if (len)
         buf_put(out, s, len);
-    if (!buf_ok(out) || out->len == before)
-        return INFER_OK;
-    size_t whole = utf8_complete(out->data + before, out->len - before);
-    state->pending_len = (uint32_t)(out->len - before - whole);
-    memcpy(state->pending, out->data + before + whole, state->pending_len);
-    out->len = before + whole;
+    hold_back(t, state, out, before);
     return INFER_OK;
 }

@@ -33,6 +33,7 @@ void token_ids_free(struct token_ids *ids);
 infer_status tokenizer_encode(const infer_tokenizer *t, const char *text, uint64_t len, uint32_t flags,
                               struct token_ids *ids, infer_error *err);
 
+#define TOKENIZER_MAX_STARTED 255 /* of infer_detokenizer.started */
 /* One step of decoding: the text that id completes, appended to out. id -1 ends the text. state is full-size and consistent.
  * Errors: TOKEN; out's flags tell of failures to grow, and state has then changed. */
 infer_status tokenizer_decode_next(const infer_tokenizer *t, infer_detokenizer *state, int32_t id, struct buf *out,

@@ -5,20 +5,11 @@
 #include "base/buf.h"
 #include "text/charsmap.h"
 #include "text/merge.h"
+#include "text/pairs.h"
 #include "text/pretok.h"
 #include "text/tokenizer.h"
 #include "text/trie.h"
 #include "text/vocab.h"
-
-/* A merge of two tokens. left VOCAB_NONE: an empty slot. */
-struct pair_slot {
-    uint32_t left, right, rank, id;
-};
-
-struct pair_table {
-    struct pair_slot *slots;
-    uint32_t mask;
-};
 
 /* Tokens found in the text before it is split: a trie, and the bytes that one can begin with. */
 struct special_set {
@@ -50,6 +41,7 @@ struct infer_tokenizer {
     struct charsmap charsmap;  /* SPM, Unigram */
     float unk_score;           /* Unigram */
     bool lowercase, strip_accents; /* WordPiece */
+    struct tokjson *json;          /* tokenizer.json: NULL when the tokenizer is GGUF's */
 };
 
 /* Where one encoding keeps its scratch memory. */
@@ -65,6 +57,10 @@ static inline void emit(struct encoder *e, uint32_t id)
 {
     token_ids_put(e->ids, (int32_t)id);
 }
+
+/* s up to `to`, or from `from` on, without white space at that end. */
+size_t strip_end(const char *s, size_t from, size_t to);
+size_t strip_begin(const char *s, size_t from, size_t len);
 
 /* A character without a token: its bytes where the vocabulary has them, else the unknown token, one for a run of them. */
 void emit_unknown(struct encoder *e, const char *s, size_t len, bool *after_unknown);
@@ -89,9 +85,20 @@ void spm_find_mark_runs(struct infer_tokenizer *t);
 /* The first place after `from` in front of a U+2581 where no token reaches across, or len. */
 size_t spm_next_cut(const struct infer_tokenizer *t, const char *s, size_t len, size_t from);
 
+/* tokenizer.json (tokjson.h). What open leaves behind on failure, free takes too. */
+infer_status tokjson_open(struct infer_tokenizer *t, infer_error *err);
+void tokjson_free(struct infer_tokenizer *t);
+infer_status tokjson_encode(struct encoder *e, const char *s, size_t len, uint32_t flags, infer_error *err);
+/* Whether a space at the very end of a text is dropped. */
+bool tokjson_holds_space(const struct infer_tokenizer *t);
+/* Appends the text of the next token. */
+void tokjson_text(const struct infer_tokenizer *t, infer_detokenizer *state, uint32_t id, struct buf *out);
+
 /* Special tokens: ids, kinds and attributes; the sets come once kinds are final. */
 infer_status special_load(struct infer_tokenizer *t, infer_error *err);
 infer_status special_build(struct infer_tokenizer *t, infer_error *err);
+/* The same for a tokenizer.json, whose ids and flags are set already: the file's metadata may say otherwise. */
+infer_status special_load_json(struct infer_tokenizer *t, infer_error *err);
 /* The longest token of set at the first place at or after `from` where there is one. False: none. */
 bool special_find(const struct special_set *set, const char *s, size_t len, size_t from, size_t *at, size_t *n,
                   uint32_t *id);

@@ -27,6 +27,23 @@ uint32_t uc_props(uint32_t cp)
     return cp > 0x10FFFF ? 0 : prop_data[(size_t)prop_index[cp / BLOCK] * BLOCK + cp % BLOCK];
 }
 
+bool uc_is_word(uint32_t cp)
+{
+    uint32_t set = UC_LETTER | UC_MARK | UC_BIT(UC_ND) | UC_BIT(UC_NL) | UC_BIT(UC_PC);
+    if (uc_in(uc_props(cp), set))
+        return true;
+    /* Other_Alphabetic symbols (circled and squared letters), and the two joiners. */
+    return (cp >= 0x24B6 && cp <= 0x24E9) || (cp >= 0x1F130 && cp <= 0x1F149) || (cp >= 0x1F150 && cp <= 0x1F169) ||
+           (cp >= 0x1F170 && cp <= 0x1F189) || cp == 0x200C || cp == 0x200D;
+}
+
+size_t uc_cluster(const char *s, size_t len)
+{
+    size_t used;
+    (void)utf8_decode(s, len, &used);
+    return used;
+}
+
 uint32_t uc_lower(uint32_t cp)
 {
     if (cp < 0x80)
@@ -105,8 +122,32 @@ static void segment_put(struct segment *s, uint32_t cp)
     s->ccc[s->len++] = combining_class(cp);
 }
 
-static void segment_decompose(struct segment *s, uint32_t cp)
+/* The decomposition of cp in a table: its first place in the table's data and the one behind its last. False: none. */
+static bool find_decomposition(const uint32_t *cps, const uint16_t *off, size_t n, uint32_t cp, size_t *from, size_t *to)
 {
+    size_t lo = 0, hi = n;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (cps[mid] < cp)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (lo == n || cps[lo] != cp)
+        return false;
+    *from = off[lo];
+    *to = off[lo + 1];
+    return true;
+}
+
+static void segment_decompose(struct segment *s, uint32_t cp, bool compat)
+{
+    size_t from, to;
+    if (compat && cp >= 0xA0 && find_decomposition(compat_cp, compat_off, COUNT(compat_cp), cp, &from, &to)) {
+        for (size_t i = from; i < to; i++)
+            segment_put(s, compat_data[i]);
+        return;
+    }
     if (cp < 0xC0) {
         segment_put(s, cp);
         return;
@@ -119,19 +160,11 @@ static void segment_decompose(struct segment *s, uint32_t cp)
             segment_put(s, T_BASE + i % T_COUNT);
         return;
     }
-    size_t lo = 0, hi = COUNT(decomp_cp);
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (decomp_cp[mid] < cp)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    if (lo == COUNT(decomp_cp) || decomp_cp[lo] != cp) {
+    if (!find_decomposition(decomp_cp, decomp_off, COUNT(decomp_cp), cp, &from, &to)) {
         segment_put(s, cp);
         return;
     }
-    for (size_t i = decomp_off[lo]; i < decomp_off[lo + 1]; i++)
+    for (size_t i = from; i < to; i++)
         segment_put(s, decomp_data[i]);
 }
 
@@ -209,7 +242,7 @@ static void segment_compose(struct segment *s)
 static void segment_flush(struct segment *s, enum uc_form form, struct buf *out)
 {
     segment_order(s);
-    if (form == UC_FORM_C)
+    if (form == UC_FORM_C || form == UC_FORM_KC)
         segment_compose(s);
     for (size_t i = 0; i < s->len; i++) {
         char utf8[4];
@@ -218,10 +251,19 @@ static void segment_flush(struct segment *s, enum uc_form form, struct buf *out)
     s->len = 0;
 }
 
+/* Whether the compatibility decomposition begins with a character that may join what stands before it. */
+static bool compat_joins(uint32_t cp)
+{
+    size_t from, to;
+    return cp >= 0xA0 && find_decomposition(compat_cp, compat_off, COUNT(compat_cp), cp, &from, &to) &&
+           (uc_props(compat_data[from]) & UC_NFC);
+}
+
 /* A segment begins at a character that neither changes nor joins what stands before it. */
 void uc_normalize(enum uc_form form, const char *text, size_t len, struct buf *out)
 {
     struct segment s = {.alloc = out->alloc};
+    bool compat = form == UC_FORM_KC || form == UC_FORM_KD;
     size_t used = 0;
     for (size_t i = 0; i < len && buf_ok(out) && !s.no_memory; i += used) {
         uint32_t cp = (uint8_t)text[i];
@@ -230,9 +272,9 @@ void uc_normalize(enum uc_form form, const char *text, size_t len, struct buf *o
             cp = utf8_decode(text + i, len - i, &used);
         if (cp == UTF8_BAD)
             cp = 0xFFFD;
-        if (s.len && !(uc_props(cp) & UC_NFC))
+        if (s.len && !(uc_props(cp) & UC_NFC) && !(compat && compat_joins(cp)))
             segment_flush(&s, form, out);
-        segment_decompose(&s, cp);
+        segment_decompose(&s, cp, compat);
     }
     segment_flush(&s, form, out);
     if (s.no_memory)

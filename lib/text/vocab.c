@@ -336,6 +336,34 @@ static bool fill_table(struct vocab *v, bool normal)
     return table_add_batch(v, ids, n);
 }
 
+static bool alloc_table(struct vocab *v)
+{
+    uint32_t cap = 16;
+    while (cap < v->n + v->n / 2)
+        cap *= 2;
+    v->table.slots = mem_zarray(v->alloc, cap, sizeof *v->table.slots);
+    v->table.mask = cap - 1;
+    return v->table.slots != NULL;
+}
+
+infer_status vocab_make_table(struct vocab *v)
+{
+    uint32_t ids[BATCH], n = 0;
+    if (!alloc_table(v))
+        return INFER_ERROR_NO_MEMORY;
+    for (uint32_t i = v->n; i-- > 0;) {
+        if (!v->pieces.at[i].len)
+            continue;
+        ids[n++] = i;
+        if (n == BATCH) {
+            if (!table_add_batch(v, ids, n))
+                return INFER_ERROR_LIMIT;
+            n = 0;
+        }
+    }
+    return table_add_batch(v, ids, n) ? INFER_OK : INFER_ERROR_LIMIT;
+}
+
 static void find_bytes(struct vocab *v)
 {
     for (int b = 0; b < 256; b++)
@@ -356,12 +384,7 @@ infer_status vocab_index(struct vocab *v, const struct infer_file *f, infer_erro
     infer_status st = make_bytes(v, f, err);
     if (st != INFER_OK)
         return st;
-    uint32_t cap = 16;
-    while (cap < v->n + v->n / 2)
-        cap *= 2;
-    v->table.slots = mem_zarray(v->alloc, cap, sizeof *v->table.slots);
-    v->table.mask = cap - 1;
-    if (!v->table.slots)
+    if (!alloc_table(v))
         return err_no_memory(err);
     /* Normal tokens first: they win over control tokens that are spelled like their bytes. */
     if (!fill_table(v, true) || !fill_table(v, false))

@@ -26,13 +26,15 @@ static inline const char *str_of(const struct strs *s, uint32_t i)
 }
 
 /* Token attributes: the kind (INFER_TOKEN_*) and flags. */
-enum { ATTR_KIND = 7, ATTR_ENDS_TURN = 8, ATTR_LSTRIP = 16, ATTR_RSTRIP = 32, ATTR_WORD_START = 64 };
+enum { ATTR_KIND = 7, ATTR_ENDS_TURN = 8, ATTR_LSTRIP = 16, ATTR_RSTRIP = 32, ATTR_WORD_START = 64,
+       ATTR_SHOWN = 128 /* an unknown token that gives text */ };
 
 /* How spellings stand for bytes. */
 enum vocab_form {
     FORM_BYTE_LEVEL, /* each byte is a character: GPT-2's table */
     FORM_SPACED,     /* UTF-8, U+2581 is a space (SentencePiece) */
-    FORM_WORDPIECE   /* UTF-8, U+2581 in front begins a word */
+    FORM_WORDPIECE,  /* UTF-8, U+2581 in front begins a word */
+    FORM_JSON        /* as a tokenizer.json's decoder has it */
 };
 
 /* From a token's bytes to its id. Only tokens of the wanted kinds are in it. Slots: tag << 32 | id + 1, 0: empty. */
@@ -61,6 +63,9 @@ infer_status vocab_load(struct vocab *v, const struct alloc *alloc, const struct
                         bool need_scores, infer_error *err);
 /* Makes bytes, table and byte_id, once the attributes are final. */
 infer_status vocab_index(struct vocab *v, const struct infer_file *f, infer_error *err);
+/* The table alone, of the spellings that are there now (those without are left out). Of equal ones the last counts. Errors: LIMIT (they
+ * collide, without a text), NO_MEMORY. */
+infer_status vocab_make_table(struct vocab *v);
 void vocab_free(struct vocab *v);
 
 static inline int32_t vocab_kind(const struct vocab *v, uint32_t id)

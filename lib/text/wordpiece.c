@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "text/bert.h"
 #include "text/tokenizer_impl.h"
 #include "text/unicode.h"
 
@@ -11,20 +12,6 @@
 infer_status wordpiece_open(struct infer_tokenizer *t, infer_error *err)
 {
     return trie_of_text(t, err);
-}
-
-/* As the official library has it: its 0x2B920 is a slip for 0x2B820 that vocabularies now rely on. */
-static bool is_ideograph(uint32_t c)
-{
-    return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
-           (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
-           (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
-}
-
-static bool is_bert_punct(uint32_t c, uint32_t props)
-{
-    return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126) ||
-           uc_in(props, UC_PUNCTUATION);
 }
 
 /* The word in e->extra, behind a U+2581. */
@@ -64,11 +51,11 @@ static void take_char(struct encoder *e, uint32_t cp, uint32_t *chars)
     const struct infer_tokenizer *t = e->t;
     uint32_t props = uc_props(cp);
     bool space = cp == '\t' || cp == '\n' || cp == '\r';
-    if (!space && (!cp || cp == 0xFFFD || uc_in(props, UC_BIT(UC_CC) | UC_BIT(UC_CF) | UC_BIT(UC_CO))))
+    if (!space && (!cp || cp == 0xFFFD || bert_is_control(cp, props)))
         return;
     if (t->strip_accents && uc_in(props, UC_BIT(UC_MN)))
         return;
-    bool alone = is_ideograph(cp) || is_bert_punct(cp, props);
+    bool alone = bert_is_ideograph(cp) || bert_is_punct(cp, props);
     if (*chars && (alone || space || (props & UC_SPACE)))
         flush_word(e, chars);
     if (space || (props & UC_SPACE))
