@@ -130,8 +130,10 @@ static bool is_product(enum slot slot)
 /* The rest of a layer tensor's name behind "blk.N". */
 static const char *layer_rest(const char *name)
 {
-    name += strspn(name, "blk.");
-    return name + strspn(name, "0123456789");
+    name += strncmp(name, "blk.", 4) ? 0 : 4;
+    while (*name >= '0' && *name <= '9')
+        name++;
+    return name;
 }
 
 static void find_slots(const struct net *net, const struct adapter_target *t, struct found *f)
