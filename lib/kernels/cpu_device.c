@@ -252,14 +252,15 @@ static void norm_task(void *arg, uint32_t worker, uint64_t task)
     uint64_t end = (task + 1) * c->chunk < c->n_row ? (task + 1) * c->chunk : c->n_row;
     for (uint64_t r = task * c->chunk; r < end; r++) {
         uint64_t outer = r / op->n_inner, inner = r % op->n_inner * op->width;
+        const float *w = weight + r % op->n_inner * op->weight_stride;
         float *dst = cpu_f32(op->dst) + outer * op->dst_stride + inner;
         float *src = cpu_f32(op->src) + outer * op->src_stride + inner;
         if (op->add.buf)
             c->v->add(src, cpu_f32(op->add) + outer * op->src_stride + inner, op->width);
         if (op->kind == DEV_NORM_LAYER)
-            c->v->layer_norm(dst, src, weight, bias, op->width, op->eps);
+            c->v->layer_norm(dst, src, w, bias, op->width, op->eps);
         else
-            c->v->rms_norm(dst, src, weight, op->width, op->eps);
+            c->v->rms_norm(dst, src, w, op->width, op->eps);
         if (op->kind == DEV_NORM_RMS && bias)
             c->v->add(dst, bias, op->width);
     }
@@ -442,7 +443,8 @@ static void op_act(struct device *dev, enum dev_act act, struct dev_ref dst, str
     vec_act_fn *fn = act == DEV_ACT_SILU        ? v->silu
                      : act == DEV_ACT_GELU_TANH ? v->gelu_tanh
                      : act == DEV_ACT_GELU_ERF  ? v->gelu_erf
-                                                : v->relu;
+                     : act == DEV_ACT_RELU      ? v->relu
+                                                : v->relu2;
     struct each_call c = {.d = d, .fn = each_act, .dst = cpu_f32(dst), .a = cpu_f32(gate), .b = cpu_f32(up), .act = fn,
                           .n = width, .stride = stride};
     if (stride == width) { /* one long row */

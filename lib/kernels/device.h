@@ -79,11 +79,12 @@ enum dev_norm_kind { DEV_NORM_RMS, DEV_NORM_LAYER };
 struct dev_norm {
     enum dev_norm_kind kind;
     struct dev_ref dst, src;     /* the same or disjoint */
-    struct dev_ref weight, bias; /* f32 [width]; bias may be absent */
+    struct dev_ref weight, bias; /* f32 [width]; bias may be absent, and is not with weight_stride */
     uint32_t n_outer, n_inner, width;
     uint32_t dst_stride, src_stride; /* floats between outer rows */
     float eps;
     struct dev_ref add; /* laid out as src; or absent. May be dst */
+    uint32_t weight_stride; /* floats between the weights of a group's inner rows; 0: all have the same */
 };
 
 enum dev_rope_kind {
@@ -100,7 +101,7 @@ struct dev_rope {
     uint32_t stride; /* floats between rows of x */
 };
 
-enum dev_act { DEV_ACT_SILU, DEV_ACT_GELU_TANH, DEV_ACT_GELU_ERF, DEV_ACT_RELU };
+enum dev_act { DEV_ACT_SILU, DEV_ACT_GELU_TANH, DEV_ACT_GELU_ERF, DEV_ACT_RELU, DEV_ACT_RELU2 };
 
 #define DEV_KV_PAGE 64u /* positions in a KV page: a constant of the numerics version */
 

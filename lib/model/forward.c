@@ -45,6 +45,7 @@ infer_status workspace_fit(struct workspace *ws, const struct net *net, uint32_t
     uint64_t end = 0, q_width = (uint64_t)h->n_head * h->head_dim, kv_width = (uint64_t)h->n_head_kv * h->head_dim;
     uint64_t chosen = (uint64_t)rows * h->n_expert_used, ff = ff_width(h);
     bool ok = workspace_place(&w.x, &end, rows, h->n_embd) && workspace_place(&w.h, &end, rows, h->n_embd) &&
+              workspace_place(&w.n, &end, h->parallel ? rows : 0, h->n_embd) &&
               workspace_place(&w.q, &end, rows, q_width) && workspace_place(&w.k, &end, rows, kv_width) &&
               workspace_place(&w.v, &end, rows, kv_width) && workspace_place(&w.a, &end, rows, q_width) &&
               workspace_place(&w.g, &end, rows, ff) && workspace_place(&w.u, &end, rows, ff) &&
@@ -68,7 +69,7 @@ void workspace_free(struct workspace *ws, struct device *dev)
 struct pass pass_of(const struct net *net, const struct workspace *ws, const struct batch *b)
 {
 #define AT(name) {ws->buf, ws->name}
-    struct pass p = {.net = net, .h = &net->h, .dev = net->dev, .ops = net->dev->ops, .b = b, .x = AT(x), .hid = AT(h),
+    struct pass p = {.net = net, .h = &net->h, .dev = net->dev, .ops = net->dev->ops, .b = b, .x = AT(x), .hid = AT(h), .norm = AT(n),
                      .q = AT(q), .k = AT(k), .v = AT(v), .a = AT(a), .g = AT(g), .u = AT(u),
                      .rope = {AT(rope[0]), AT(rope[1])}, .picked = AT(picked), .tapped = AT(tapped), .logits = AT(logits),
                      .experts = AT(experts), .products = AT(products), .routing = &ws->routing,
@@ -123,6 +124,25 @@ void pass_norm(const struct pass *p, struct dev_ref x, uint32_t n_row, const str
                  const struct dev_weight *bias)
 {
     pass_add_norm(p, x, x, (struct dev_ref){0}, n_row, weight, bias);
+}
+
+struct dev_ref pass_input(const struct pass *p, uint32_t layer, enum slot norm, enum slot bias, struct dev_ref dst, struct dev_ref add)
+{
+    const struct dev_weight *w = net_layer(p->net, layer, norm);
+    if (w->data.buf)
+        pass_add_norm(p, dst, p->x, add, p->b->n_row, w, net_layer(p->net, layer, bias));
+    else if (add.buf)
+        p->ops->add(p->dev, p->x, add, (uint64_t)p->b->n_row * p->h->n_embd);
+    return w->data.buf ? dst : p->x;
+}
+
+void pass_output(const struct pass *p, uint32_t layer, enum slot post_norm)
+{
+    const struct dev_weight *post = net_layer(p->net, layer, post_norm);
+    if (post->data.buf)
+        pass_norm(p, p->hid, p->b->n_row, post, &(struct dev_weight){0});
+    if (p->h->residual_scale != 1.0f)
+        p->ops->scale(p->dev, p->hid, (uint64_t)p->b->n_row * p->h->n_embd, p->h->residual_scale);
 }
 
 void pass_multiply(const struct pass *p, uint32_t layer, struct dev_ref src, uint32_t src_stride,

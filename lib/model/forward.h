@@ -61,7 +61,7 @@ struct workspace {
     struct dev_buffer *buf;
     uint64_t bytes;
     /* offsets into buf of f32 matrices */
-    uint64_t x, h, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits, pages;
+    uint64_t x, h, n, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits, pages;
     uint64_t experts, products; /* [rows * n_expert_used][n_embd], [rows][n_expert + 1] */
     struct routing routing;
 };

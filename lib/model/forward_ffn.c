@@ -16,15 +16,13 @@ infer_status pass_feed_forward(const struct pass *p, uint32_t layer, infer_error
     const struct net *net = p->net;
     infer_status st = INFER_OK;
     bool behind = net->arch->post_norm;
-    pass_add_norm(p, behind ? p->x : p->hid, p->x, p->hid, p->b->n_row, net_layer(net, layer, SLOT_FFN_NORM),
-                  net_layer(net, layer, SLOT_FFN_NORM_B));
+    struct dev_ref in = pass_input(p, layer, SLOT_FFN_NORM, SLOT_FFN_NORM_B, behind ? p->x : p->hid, p->hid);
     if (net->layers[layer].experts)
         st = pass_experts(p, layer, err);
     else
-        one_for_all(p, layer, behind ? p->x : p->hid);
-    const struct dev_weight *post = net_layer(net, layer, SLOT_FFN_POST_NORM);
-    if (post->data.buf && st == INFER_OK)
-        pass_norm(p, p->hid, p->b->n_row, post, &(struct dev_weight){0});
+        one_for_all(p, layer, pass_is_parallel(p, layer) ? p->norm : in);
+    if (st == INFER_OK)
+        pass_output(p, layer, SLOT_FFN_POST_NORM);
     if (behind)
         pass_add_norm(p, p->x, p->x, p->hid, p->b->n_row, net_layer(net, layer, SLOT_LAYER_NORM),
                       net_layer(net, layer, SLOT_LAYER_NORM_B));

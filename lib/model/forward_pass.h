@@ -4,14 +4,15 @@
 
 #include "model/forward.h"
 
-/* x: the residual stream. hid: what the part before left to be added to it. All f32 [n_row][width]. */
+/* x: the residual stream. hid: what the part before left to be added to it. norm: what both parts of a parallel layer read. All f32
+ * [n_row][width]. */
 struct pass {
     const struct net *net;
     const struct hparams *h;
     struct device *dev;
     const struct device_ops *ops;
     const struct batch *b;
-    struct dev_ref x, hid, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits, experts, products;
+    struct dev_ref x, hid, norm, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits, experts, products;
     const struct routing *routing;
     uint32_t q_width, kv_width;
 };
@@ -29,6 +30,16 @@ void pass_add_norm(const struct pass *p, struct dev_ref dst, struct dev_ref src,
                    const struct dev_weight *weight, const struct dev_weight *bias);
 void pass_norm(const struct pass *p, struct dev_ref x, uint32_t n_row, const struct dev_weight *weight,
                const struct dev_weight *bias);
+
+/* What a part of a layer reads: norm(x) in dst, or x itself where the layer has no such norm; after x += add, unless that is absent. */
+struct dev_ref pass_input(const struct pass *p, uint32_t layer, enum slot norm, enum slot bias, struct dev_ref dst, struct dev_ref add);
+/* Does the feed-forward part read what attention reads? */
+static inline bool pass_is_parallel(const struct pass *p, uint32_t layer)
+{
+    return p->h->parallel && !net_layer(p->net, layer, SLOT_FFN_NORM)->data.buf;
+}
+/* What a part did to hid when its products are done: the post norm, if there is one, and the residual scale. */
+void pass_output(const struct pass *p, uint32_t layer, enum slot post_norm);
 
 /* One weight of a layer and where its product goes. */
 struct product {

@@ -4,6 +4,7 @@
 #include "base/fpenv.h"
 #include "base/os_file.h"
 #include "formats/safetensors.h"
+#include "formats/torch.h"
 #include "model/hf_read.h"
 
 #define CONFIG "config.json"
@@ -237,7 +238,7 @@ static infer_status open_any(struct hf_reader *r, struct infer_file **out)
     }
     if (is_json(&b))
         return from_json(r, &b, out);
-    if (r->o->use != HF_AS_FILE && safetensors_is(&b))
+    if (r->o->use != HF_AS_FILE && (safetensors_is(&b) || torch_is(&b)))
         return from_weights(r, &b, out);
     return alone(r, &b, out);
 }

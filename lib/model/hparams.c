@@ -63,6 +63,15 @@ static float get_f32(struct reader *r, const char *suffix, float absent, float l
     return v;
 }
 
+static bool get_bool(struct reader *r, const char *suffix)
+{
+    struct key k = key_of(r->arch, suffix);
+    bool v = false;
+    if (r->st == INFER_OK)
+        r->st = file_get_bool_or(r->f, k.s, false, &v, r->err);
+    return v;
+}
+
 /* A number that some files give for each layer. Layers that differ are not supported. */
 static uint32_t get_same(struct reader *r, const char *suffix, uint32_t absent, uint32_t n_layer, uint32_t hi)
 {
@@ -159,7 +168,7 @@ static void read_windows(struct reader *r, struct hparams *h)
     const struct file_meta *m = file_find_meta(r->f, k.s, strlen(k.s));
     uint32_t each[MODEL_MAX_LAYERS], period = r->arch->window_pattern;
     bool flags = m && m->value.type == FILE_ARRAY;
-    h->window = get_u32(r, "attention.sliding_window", 0, 0, 1u << 30);
+    h->window = get_u32(r, "attention.sliding_window", r->arch->default_window, 0, 1u << 30);
     if (r->st == INFER_OK && flags)
         r->st = file_get_u32_each(r->f, k.s, h->n_layer, each, r->err);
     else if (m)
@@ -182,12 +191,15 @@ static void read_constants(struct reader *r, struct hparams *h)
         bad_value(r, eps, INFER_ERROR_VALUE, "value out of range");
     float width = h->n_layer == r->arch->scale_by_width_layers ? (float)h->n_embd / (float)h->n_head : (float)h->head_dim;
     h->attn_scale = get_f32(r, "attention.scale", 1.0f / math_sqrt(width), 1e-6f, 1e6f);
-    h->attn_softcap = get_f32(r, "attn_logit_softcapping", 0, 0, 1e6f);
-    h->final_softcap = get_f32(r, "final_logit_softcapping", 0, 0, 1e6f);
+    h->attn_softcap = get_f32(r, "attn_logit_softcapping", r->arch->attn_softcap, 0, 1e6f);
+    h->final_softcap = get_f32(r, "final_logit_softcapping", r->arch->final_softcap, 0, 1e6f);
     h->logit_scale = get_f32(r, "logit_scale", 1, 1e-6f, 1e6f);
+    if (r->arch->divides_logits)
+        h->logit_scale = 1.0f / h->logit_scale;
+    h->residual_scale = get_f32(r, "residual_scale", 1, 1e-6f, 1e6f);
+    h->parallel = r->arch->may_be_parallel && get_bool(r, "use_parallel_residual");
     float embed_scale = r->arch->scale_embeddings ? math_sqrt((float)h->n_embd) : 1.0f;
     h->embed_scale = get_f32(r, "embedding_scale", embed_scale, 1e-6f, 1e6f);
-    h->window = get_u32(r, "attention.sliding_window", 0, 0, 1u << 30);
     if (r->st == INFER_OK)
         read_windows(r, h);
 }
@@ -206,13 +218,14 @@ static void read_scaling(struct reader *r, struct hparams *h)
         h->rope_scaling = ROPE_SCALING_YARN;
     else if (IS("linear") || (type.len == 0 && h->rope_factor != 1))
         h->rope_scaling = ROPE_SCALING_LINEAR;
-    else if (type.len && !IS("none"))
+    else if (type.len && !IS("none") && !IS("longrope"))
         bad_value(r, "rope.scaling.type", INFER_ERROR_UNSUPPORTED, "this kind of rope scaling is not supported");
 #undef IS
-    h->yarn_orig_ctx = get_u32(r, "rope.scaling.original_context_length", h->n_ctx_train, 1, 1u << 30);
+    h->rope_orig_ctx = get_u32(r, "rope.scaling.original_context_length", h->n_ctx_train, 1, 1u << 30);
+    h->rope_is_long = h->n_ctx_train > h->rope_orig_ctx;
     h->yarn_ext_factor = get_f32(r, "rope.scaling.yarn_ext_factor", 1, 0, 1e3f);
-    h->yarn_attn_factor = get_f32(r, "rope.scaling.yarn_attn_factor", 1, 1e-3f, 1e3f);
-    h->yarn_attn_factor *= get_f32(r, "rope.scaling.attn_factor", 1, 1e-3f, 1e3f);
+    h->rope_attn_factor = get_f32(r, "rope.scaling.yarn_attn_factor", 1, 1e-3f, 1e3f);
+    h->rope_attn_factor *= get_f32(r, "rope.scaling.attn_factor", 1, 1e-3f, 1e3f);
     h->yarn_beta_fast = get_f32(r, "rope.scaling.yarn_beta_fast", 32, 1e-3f, 1e6f);
     h->yarn_beta_slow = get_f32(r, "rope.scaling.yarn_beta_slow", 1, 1e-3f, 1e6f);
 }

@@ -50,12 +50,29 @@ struct shape shape_wanted(const struct hparams *h, enum slot slot)
     return (struct shape){0, 0, false};
 }
 
-/* The part of a fused QKV tensor that a slot takes, as first row (or element) and total. */
-static void fused_part(const struct hparams *h, enum slot slot, uint64_t *first, uint64_t *total)
+/* The part of a fused tensor that a slot takes, as first row (or element) and total. */
+static void fused_part(const struct hparams *h, const struct slot_name *sn, uint64_t *first, uint64_t *total)
 {
     uint64_t q = (uint64_t)h->n_head * h->head_dim, kv = (uint64_t)h->n_head_kv * h->head_dim;
-    *total = q + 2 * kv;
-    *first = slot == SLOT_Q || slot == SLOT_Q_B ? 0 : slot == SLOT_K || slot == SLOT_K_B ? q : q + kv;
+    enum slot slot = sn->slot;
+    if (sn->flags & SLOT_FUSED_QKV) {
+        *total = q + 2 * kv;
+        *first = slot == SLOT_Q || slot == SLOT_Q_B ? 0 : slot == SLOT_K || slot == SLOT_K_B ? q : q + kv;
+    }
+    if (sn->flags & SLOT_FUSED_GATE_UP) {
+        *total = 2 * (uint64_t)h->n_ff;
+        *first = slot == SLOT_GATE || slot == SLOT_GATE_B ? 0 : h->n_ff;
+    }
+}
+
+/* What the flags of a head norm's name make of its shape. */
+static void shape_heads(const struct hparams *h, const struct slot_name *sn, struct shape *s)
+{
+    uint32_t heads = sn->slot == SLOT_Q_NORM ? h->n_head : h->n_head_kv;
+    if (sn->flags & SLOT_ALL_HEADS)
+        s->width = (uint64_t)heads * h->head_dim;
+    if (sn->flags & SLOT_EACH_HEAD)
+        s->rows = heads;
 }
 
 static bool is_float(int32_t type)
@@ -63,11 +80,12 @@ static bool is_float(int32_t type)
     return type == INFER_TYPE_F32 || type == INFER_TYPE_F16 || type == INFER_TYPE_BF16;
 }
 
-/* A vector: used in place when it is f32, else converted into own memory. */
-static infer_status bind_vector(struct binder *b, const struct file_tensor *t, uint64_t first, uint64_t n,
+/* A vector, or a row of weights for each head: used in place when it is f32, else converted into own memory. */
+static infer_status bind_vector(struct binder *b, const struct file_tensor *t, uint64_t first, struct shape s,
                                 struct dev_weight *w)
 {
-    *w = (struct dev_weight){.type = INFER_TYPE_F32, .n_in = (uint32_t)n, .n_out = 1, .row_bytes = n * 4};
+    uint64_t n = s.rows * s.width;
+    *w = (struct dev_weight){.type = INFER_TYPE_F32, .n_in = (uint32_t)s.width, .n_out = (uint32_t)s.rows, .row_bytes = s.width * 4};
     if (!is_float(t->type) && t->type != INFER_TYPE_F64)
         return tensor_error(b, INFER_ERROR_SHAPE, t->name.data, t->name.len, "a vector must have a float type");
     if (t->type == INFER_TYPE_F32) {
@@ -115,29 +133,30 @@ static infer_status bind_tensor(struct binder *b, const struct file_tensor *t, c
                                 struct dev_weight *w)
 {
     struct shape want = shape_wanted(&b->net->h, sn->slot);
-    uint64_t first = 0, have_rows = want.vector ? 1 : t->dims[1], total = want.vector ? want.width : want.rows;
-    if (sn->flags & SLOT_FUSED_QKV)
-        fused_part(&b->net->h, sn->slot, &first, &total);
+    shape_heads(&b->net->h, sn, &want);
+    bool row = want.vector && want.rows == 1;
+    uint64_t first = 0, have_rows = row ? 1 : t->dims[1], total = row ? want.width : want.rows;
+    fused_part(&b->net->h, sn, &first, &total);
     enum slot_shape kind = slot_shape_of(sn->slot);
     bool some = kind == SHAPE_SOME_EMBD || kind == SHAPE_DENSE_3;
     if (kind == SHAPE_DENSE_3)
         want.width = b->net->global[SLOT_DENSE_2].n_out;
     if (some)
         want.rows = total = have_rows > 0 && have_rows <= MODEL_MAX_WIDTH ? have_rows : 1;
-    bool flat = want.vector ? t->n == t->dims[0] : t->n == t->dims[0] * t->dims[1];
-    bool fits = want.vector                ? t->dims[0] == total
+    bool flat = row ? t->n == t->dims[0] : t->n == t->dims[0] * t->dims[1];
+    bool fits = row                        ? t->dims[0] == total
                 : kind == SHAPE_VOCAB_EMBD ? t->dims[0] == want.width && have_rows >= total && have_rows <= MODEL_MAX_VOCAB
                                            : t->dims[0] == want.width && have_rows == total;
     if (!flat || !fits) {
         char why[160];
         (void)snprintf(why, sizeof why, "shape is %llu x %llu, the model's sizes call for %llu x %llu",
                        (unsigned long long)t->dims[0], (unsigned long long)(t->dims[0] ? t->n / t->dims[0] : 0),
-                       (unsigned long long)(want.vector ? total : want.width),
-                       (unsigned long long)(want.vector ? 1 : total));
+                       (unsigned long long)(row ? total : want.width),
+                       (unsigned long long)(row ? 1 : total));
         return tensor_error(b, INFER_ERROR_SHAPE, t->name.data, t->name.len, why);
     }
     if (want.vector)
-        return bind_vector(b, t, first, want.width, w);
+        return bind_vector(b, t, first, want, w);
     if (kind == SHAPE_EMBD_TO_EXPERTS && !is_float(t->type))
         return expand_router(b, t, w);
     return bind_matrix(b, t, first, kind == SHAPE_VOCAB_EMBD ? have_rows : want.rows, w);
@@ -164,10 +183,10 @@ static infer_status bind_slot(struct binder *b, const struct slot_name *sn, uint
         return INFER_OK;
     if (sn->slot >= SLOT_ROUTER_BIAS && sn->slot <= SLOT_EXP_DOWN)
         return bind_expert_slot(b, sn, layer);
+    bool optional = (sn->flags & SLOT_OPTIONAL) || ((sn->flags & SLOT_UNLESS_PARALLEL) && b->net->h.parallel);
     if (!t)
-        return sn->flags & SLOT_OPTIONAL ? INFER_OK
-                                         : tensor_error(b, INFER_ERROR_MISSING, name, strlen(name),
-                                                        "required tensor is missing");
+        return optional ? INFER_OK
+                        : tensor_error(b, INFER_ERROR_MISSING, name, strlen(name), "required tensor is missing");
     return bind_tensor(b, t, sn, w);
 }
 
@@ -283,6 +302,14 @@ static infer_status import_parts(struct binder *b)
     return INFER_OK;
 }
 
+/* Rows of norm weights, one for each head. */
+static bool is_head_norms(const struct file_tensor *t)
+{
+    static const char end[] = "_norm.weight";
+    uint64_t n = sizeof end - 1;
+    return t->n_dims == 2 && t->name.len > n && !memcmp(t->name.data + (t->name.len - n), end, (size_t)n);
+}
+
 static bool is_router(const struct file_tensor *t)
 {
     static const char end[] = ".ffn_gate_inp.weight";
@@ -296,7 +323,7 @@ static infer_status alloc_own(struct binder *b)
     uint64_t n = NET_LAYER_GROUPS * MODEL_MAX_HEAD_DIM;
     for (uint64_t i = 0; i < b->file->n_tensors; i++) {
         const struct file_tensor *t = &b->file->tensors[i];
-        if (t->n_dims == 1 && t->type != INFER_TYPE_F32 && t->n <= MODEL_MAX_WIDTH)
+        if ((t->n_dims == 1 || is_head_norms(t)) && t->type != INFER_TYPE_F32 && t->n <= MODEL_MAX_WIDTH)
             n += t->n + 3 * 16; /* a fused one is bound in three parts */
         else if (is_router(t) && !is_float(t->type) && t->dims[0] <= MODEL_MAX_WIDTH)
             n += t->n + 16;
@@ -308,20 +335,35 @@ static infer_status alloc_own(struct binder *b)
     return b->net->dev->ops->alloc(b->net->dev, n * 4, &b->net->own, b->err);
 }
 
+/* The tensor of the frequencies' divisors that is in force; NULL: none. LongRoPE has two, of which the context that the model is made for
+ * chooses: were it the session's or the sequence's length, equal elements would have different states. */
+static const struct file_tensor *rope_factors(const struct binder *b)
+{
+    static const struct {
+        uint8_t slot;
+        const char *name;
+    } all[] = {{SLOT_ROPE_LONG, "rope_factors_long.weight"},
+               {SLOT_ROPE_SHORT, "rope_factors_short.weight"},
+               {SLOT_ROPE_FACTORS, "rope_freqs.weight"}};
+    for (size_t i = b->net->h.rope_is_long ? 0 : 1; i < sizeof all / sizeof *all; i++)
+        if (b->net->global[all[i].slot].data.buf)
+            return file_find_tensor(b->file, all[i].name, strlen(all[i].name));
+    return NULL;
+}
+
 static infer_status make_rope(struct binder *b)
 {
     struct net *net = b->net;
     float factors[MODEL_MAX_HEAD_DIM / 2];
-    const struct file_tensor *t = file_find_tensor(b->file, "rope_freqs.weight", 17);
-    bool has = net->global[SLOT_ROPE_FACTORS].data.buf != NULL;
-    if (has) {
+    const struct file_tensor *t = rope_factors(b);
+    if (t) {
         dequant_row(t->type, t->data, factors, net->h.n_rot / 2);
         for (uint32_t i = 0; i < net->h.n_rot / 2; i++)
             if (!(factors[i] > 1e-6f && factors[i] < 1e9f))
                 return tensor_error(b, INFER_ERROR_VALUE, t->name.data, t->name.len, "a factor is out of range");
     }
     for (uint32_t g = 0; g < NET_LAYER_GROUPS; g++) {
-        rope_frequencies(&net->h, has ? factors : NULL, g == 1, b->own + b->own_n, &net->rope_mscale[g]);
+        rope_frequencies(&net->h, t ? factors : NULL, g == 1, b->own + b->own_n, &net->rope_mscale[g]);
         net->inv_freq[g] = (struct dev_ref){net->own, b->own_n * 4};
         b->own_n += MODEL_MAX_HEAD_DIM / 2;
     }
