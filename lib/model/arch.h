@@ -152,6 +152,7 @@ struct arch {
     bool post_norm;          /* x = norm(x + part(x)) instead of x += part(norm(x)) */
     bool gated;              /* feed-forward: down(act(gate x) * up x); else down(act(up x)) */
     bool scale_embeddings;   /* by sqrt(n_embd) */
+    bool scales_rows;        /* a soft prompt's rows are scaled as the embeddings are: those of its training were put in before the scaling */
     uint32_t window_pattern; /* unless the file says: layer i sees the whole past when (i + 1) % pattern == 0, else the window; 0:
                                 all layers have the window, if there is one */
     uint32_t scale_by_width_layers; /* a model with this many layers scales scores by 1/sqrt(n_embd / n_head); 0: none does */
@@ -209,7 +210,7 @@ struct hparams {
     double rope_base, rope_base_local;
     enum dev_rope_kind rope; /* the architecture's, or DEV_ROPE_HALVES where the file keeps Q and K as Hugging Face does */
     enum rope_scaling rope_scaling;
-    bool rope_is_long; /* LongRoPE: the model's context is longer than the original one */
+    bool rope_is_long; /* LongRoPE: contexts may be longer than the original one (net_open) */
     double rope_factor;      /* context extension, >= 1 for linear and yarn */
     double rope_orig_ctx, rope_attn_factor; /* the latter scales cos and sin */
     double yarn_ext_factor, yarn_beta_fast, yarn_beta_slow;
