@@ -50,8 +50,7 @@ static infer_status parse(struct hf_reader *r, const char *name, const struct bl
     return st;
 }
 
-/* *out becomes JSON_NULL when there is no such file. */
-static infer_status read_json(struct hf_reader *r, const char *name, struct json *out)
+infer_status hf_read_json(struct hf_reader *r, const char *name, struct json *out)
 {
     struct blob b;
     bool found;
@@ -76,9 +75,9 @@ static infer_status no_config(const struct hf_reader *r)
 static infer_status read_parts(struct hf_reader *r, struct blob *first, struct infer_file **out)
 {
     bool text_only = r->o->use == HF_AS_TEXT;
-    infer_status st = read_json(r, "generation_config.json", &r->generation);
+    infer_status st = hf_read_json(r, "generation_config.json", &r->generation);
     if (st == INFER_OK)
-        st = read_json(r, "tokenizer_config.json", &r->tokenizer);
+        st = hf_read_json(r, "tokenizer_config.json", &r->tokenizer);
     if (st == INFER_OK && (r->config.type != JSON_NULL || !text_only))
         st = hf_read_config(r);
     if (st == INFER_OK)
@@ -89,6 +88,8 @@ static infer_status read_parts(struct hf_reader *r, struct blob *first, struct i
     }
     if (first)
         blob_close(first);
+    if (st == INFER_OK && r->weights && r->arch)
+        st = hf_read_modules(r);
     if (st == INFER_OK && r->weights && r->arch)
         st = hf_map_tensors(r);
     return st == INFER_OK ? hf_build(r, out) : st;
@@ -163,7 +164,7 @@ static infer_status try_folder(struct hf_reader *r, infer_status st, struct infe
         return st;
     infer_status f = folder_itself(r);
     if (f == INFER_OK)
-        f = read_json(r, CONFIG, &r->config);
+        f = hf_read_json(r, CONFIG, &r->config);
     if (f != INFER_OK && r->source->kind == INFER_SOURCE_PATH)
         return f;
     if (f == INFER_OK && (r->config.type != JSON_NULL || (r->source->kind == INFER_SOURCE_PATH && r->o->use == HF_AS_TEXT)))
@@ -211,7 +212,7 @@ static infer_status from_json(struct hf_reader *r, struct blob *b, struct infer_
         blob_close(b);
         b = NULL;
     }
-    infer_status st = read_json(r, CONFIG, &r->config);
+    infer_status st = hf_read_json(r, CONFIG, &r->config);
     if (st == INFER_OK && r->config.type == JSON_NULL && r->o->use != HF_AS_TEXT)
         st = no_config(r);
     if (st != INFER_OK) {
@@ -227,7 +228,7 @@ static infer_status from_weights(struct hf_reader *r, struct blob *b, struct inf
 {
     infer_status st = INFER_OK;
     if (opens_by_name(r->source))
-        st = read_json(r, CONFIG, &r->config);
+        st = hf_read_json(r, CONFIG, &r->config);
     if (st == INFER_OK && r->config.type == JSON_NULL)
         st = err_at(r->err, INFER_ERROR_NOT_FOUND, CONFIG, strlen(CONFIG), ERR_NO_OFFSET,
                     "weights alone are no model: " CONFIG " is missing beside them%s",
