@@ -13,6 +13,7 @@ struct hf_made {
     struct file_str name;
     const struct file_tensor *from; /* or NULL: */
     const float *values;            /* f32 [dims[0]] */
+    const struct file_tensor **rows; /* of HF_STACK: [dims[1]] */
     uint8_t how;                    /* enum hf_how */
     int32_t type;                   /* of the result */
     uint32_t n_dims;
