@@ -272,6 +272,21 @@ static void op_norm(struct device *d, const struct dev_norm *op)
         r->inner->ops->norm(r->inner, &o);
 }
 
+/* A checked copy of a product's addends; NULL: none, or no memory. */
+static struct dev_addend *use_addends(struct recorder *r, const struct dev_matmul *op, uint32_t n_row)
+{
+    struct dev_addend *out = op->n_addends ? calloc(op->n_addends, sizeof *out) : NULL;
+    for (uint32_t i = 0; i < op->n_addends && out; i++) {
+        struct dev_addend a = op->addends[i];
+        if (a.w.n_out != op->w.n_out || a.w.n_in > DEV_MAX_ADDEND || a.row > n_row || a.n_row > n_row - a.row)
+            unsound(r, "addend %u has %u outputs of %u, rows %u and %u of %u", i, a.w.n_out, op->w.n_out, a.row, a.n_row, n_row);
+        a.w = use_weight(r, a.w, "addend");
+        a.src = use_rows(r, a.src, a.row + a.n_row, a.w.n_in, a.src_stride, 0, "addend's src");
+        out[i] = a;
+    }
+    return out;
+}
+
 static void op_matmul(struct device *d, struct dev_ref src, uint32_t src_stride, uint32_t n_row, const struct dev_matmul *ops, uint32_t n_ops)
 {
     struct recorder *r = rec(d);
@@ -291,10 +306,16 @@ static void op_matmul(struct device *d, struct dev_ref src, uint32_t src_stride,
         o[i].dst = use_rows(r, ops[i].dst, n_row, ops[i].w.n_out, ops[i].dst_stride, 1, "dst");
         if (ops[i].dst.buf == src.buf && ops[i].dst.off == src.off && n_row)
             unsound(r, "product %u overwrites its source", i);
+        if (ops[i].n_row && (ops[i].row > n_row || ops[i].n_row > n_row - ops[i].row))
+            unsound(r, "product %u is for rows %u and %u of %u", i, ops[i].row, ops[i].n_row, n_row);
+        o[i].addends = use_addends(r, &ops[i], n_row);
+        o[i].n_addends = o[i].addends ? ops[i].n_addends : 0;
     }
     src = use_rows(r, src, n_row, n_ops ? ops[0].w.n_in : 0, src_stride, 0, "src");
     if (!r->bad)
         r->inner->ops->matmul(r->inner, src, src_stride, n_row, o, n_ops);
+    for (uint32_t i = 0; i < n_ops && o; i++)
+        free((void *)(uintptr_t)o[i].addends);
     free(o);
 }
 
@@ -555,6 +576,17 @@ static void op_gather(struct device *d, struct dev_ref dst, struct dev_ref src, 
         r->inner->ops->gather(r->inner, dst, src, rows, n, width);
 }
 
+static void op_steer(struct device *d, const struct dev_steer *op)
+{
+    struct recorder *r = rec(d);
+    struct dev_steer o = *op;
+    record(r, "steer", "kind %d rows %u width %u", (int)o.kind, o.n_row, o.width);
+    o.x = use_f32(r, o.x, (uint64_t)o.n_row * o.width, 1, "x");
+    o.v = use_f32(r, o.v, o.width, 0, "v");
+    if (!r->bad)
+        r->inner->ops->steer(r->inner, &o);
+}
+
 static infer_status op_sync(struct device *d, infer_error *err)
 {
     struct recorder *r = rec(d);
@@ -605,6 +637,7 @@ static const struct device_ops recording_ops = {
     .scale = op_scale,
     .softcap = op_softcap,
     .gather = op_gather,
+    .steer = op_steer,
     .sync = op_sync,
 };
 

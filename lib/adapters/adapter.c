@@ -19,6 +19,8 @@ void adapter_release(struct infer_adapter *a)
     if (!a || !ref_put(&a->ref))
         return;
     const struct env *env = a->env;
+    if (a->unbind)
+        a->unbind(a->bound);
     file_release(a->file);
     arena_free(&a->arena);
     mem_free(&env->alloc, a);

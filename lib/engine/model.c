@@ -56,7 +56,10 @@ infer_status model_open(infer_engine *engine, const infer_source *source, const 
                         infer_model **out, infer_error *err)
 {
     infer_model *m = mem_zalloc(&engine->env->alloc, sizeof *m);
-    if (!m || !os_mutex_init(&m->fingerprint_lock)) {
+    bool one = m && os_mutex_init(&m->fingerprint_lock);
+    if (!one || !os_mutex_init(&m->adapters.lock)) {
+        if (one)
+            os_mutex_destroy(&m->fingerprint_lock);
         mem_free(&engine->env->alloc, m);
         return err_no_memory(err);
     }
@@ -93,6 +96,7 @@ void model_release(infer_model *m)
     net_close(m->net);
     file_release(m->file);
     os_mutex_destroy(&m->fingerprint_lock);
+    os_mutex_destroy(&m->adapters.lock);
     mem_free(&engine->env->alloc, m);
     engine_release(engine);
 }

@@ -131,6 +131,7 @@ struct arch {
     bool post_norm;          /* x = norm(x + part(x)) instead of x += part(norm(x)) */
     bool gated;              /* feed-forward: down(act(gate x) * up x); else down(act(up x)) */
     bool scale_embeddings;   /* by sqrt(n_embd) */
+    bool scales_rows;        /* a soft prompt's rows are scaled as the embeddings are: those of its training were put in before the scaling */
     uint32_t window_pattern; /* unless the file says: layer i sees the whole past when (i + 1) % pattern == 0, else the window; 0:
                                 all layers have the window, if there is one */
     uint32_t scale_by_width_layers; /* a model with this many layers scales scores by 1/sqrt(n_embd / n_head); 0: none does */
