@@ -222,7 +222,6 @@ static void read_scaling(struct reader *r, struct hparams *h)
         bad_value(r, "rope.scaling.type", INFER_ERROR_UNSUPPORTED, "this kind of rope scaling is not supported");
 #undef IS
     h->rope_orig_ctx = get_u32(r, "rope.scaling.original_context_length", h->n_ctx_train, 1, 1u << 30);
-    h->rope_is_long = h->n_ctx_train > h->rope_orig_ctx;
     h->yarn_ext_factor = get_f32(r, "rope.scaling.yarn_ext_factor", 1, 0, 1e3f);
     h->rope_attn_factor = get_f32(r, "rope.scaling.yarn_attn_factor", 1, 1e-3f, 1e3f);
     h->rope_attn_factor *= get_f32(r, "rope.scaling.attn_factor", 1, 1e-3f, 1e3f);
