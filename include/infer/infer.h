@@ -314,6 +314,11 @@ typedef struct infer_open_options {
     uint32_t size;
     int32_t map;                /* INFER_MAP_* */
     infer_cancel *cancel;       /* polled while opening; may be NULL */
+    uint32_t n_ctx;             /* of models: the most elements that its sessions may hold; 0: no such limit. Models whose rotations come in a version
+                                   for short contexts and one for long ones (LongRoPE: Phi 3) take the short one where all sessions fit
+                                   into the context that it is for, else the long one; 0: by the context that the file declares. The two are
+                                   different models to checkpoints and caches */
+    uint32_t reserved;
 } infer_open_options;
 
 /* ---- Files: tensors and metadata as data ------------------------------------------------------------------------- */

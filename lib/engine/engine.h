@@ -65,6 +65,7 @@ struct infer_model {
     infer_engine *engine;
     struct infer_file *file;
     struct net *net;
+    uint32_t n_ctx; /* most elements of a session; 0: no limit */
     infer_tokenizer *tokenizer; /* or NULL */
     infer_template *tmpl;
     char tokenizer_problem[256], template_problem[256];

@@ -185,7 +185,7 @@ struct hparams {
     double rope_base, rope_base_local;
     enum dev_rope_kind rope; /* the architecture's, or DEV_ROPE_HALVES where the file keeps Q and K as Hugging Face does */
     enum rope_scaling rope_scaling;
-    bool rope_is_long; /* LongRoPE: the model's context is longer than the original one */
+    bool rope_is_long; /* LongRoPE: contexts may be longer than the original one (net_open) */
     double rope_factor;      /* context extension, >= 1 for linear and yarn */
     double rope_orig_ctx, rope_attn_factor; /* the latter scales cos and sin */
     double yarn_ext_factor, yarn_beta_fast, yarn_beta_slow;

@@ -378,10 +378,11 @@ static void number_groups(struct net *net)
     }
 }
 
-static infer_status net_bind(struct binder *b, const infer_cancel *cancel)
+static infer_status net_bind(struct binder *b, uint32_t n_ctx, const infer_cancel *cancel)
 {
     struct net *net = b->net;
     infer_status st = hparams_read(b->file, net->arch, &net->h, b->err);
+    net->h.rope_is_long = (n_ctx ? n_ctx : net->h.n_ctx_train) > net->h.rope_orig_ctx;
     if (st == INFER_OK)
         st = read_vocab(b);
     if (st != INFER_OK)
@@ -405,7 +406,7 @@ static infer_status net_bind(struct binder *b, const infer_cancel *cancel)
     return net->dev->ops->sync(net->dev, b->err);
 }
 
-infer_status net_open(const struct env *env, struct device *dev, const struct infer_file *file, const infer_cancel *cancel,
+infer_status net_open(const struct env *env, struct device *dev, const struct infer_file *file, uint32_t n_ctx, const infer_cancel *cancel,
                       struct net **out, infer_error *err)
 {
     struct file_str name;
@@ -423,7 +424,7 @@ infer_status net_open(const struct env *env, struct device *dev, const struct in
     net->dev = dev;
     net->arch = arch;
     struct binder b = {.net = net, .file = file, .err = err};
-    st = net_bind(&b, cancel);
+    st = net_bind(&b, n_ctx, cancel);
     mem_free(&env->alloc, b.own);
     if (st != INFER_OK) {
         net_close(net);

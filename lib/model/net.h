@@ -45,10 +45,15 @@ struct net {
     uint32_t group_layers[NET_LAYER_GROUPS];   /* layers in each group */
 };
 
-/* The file must outlive the net. env is kept. */
-infer_status net_open(const struct env *env, struct device *dev, const struct infer_file *file, const infer_cancel *cancel,
+/* The file must outlive the net. env is kept. n_ctx: the longest context that it will be used for; 0: what the file declares. */
+infer_status net_open(const struct env *env, struct device *dev, const struct infer_file *file, uint32_t n_ctx, const infer_cancel *cancel,
                       struct net **out, infer_error *err);
 void net_close(struct net *net); /* may be NULL */
+/* Do results depend on n_ctx? */
+static inline bool net_has_long_rope(const struct net *net)
+{
+    return net->global[SLOT_ROPE_LONG].data.buf || net->global[SLOT_ROPE_SHORT].data.buf;
+}
 
 static inline const struct dev_weight *net_layer(const struct net *net, uint32_t layer, enum slot slot)
 {

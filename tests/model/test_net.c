@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/checkpoint_file.h"
 #include "golden.h"
 #include "gguf_edit.h"
 
@@ -328,12 +329,83 @@ static void test_nonfinite(void **state)
     golden_free(&g);
 }
 
+/* Opens b for sessions of at most n_ctx elements: the last logits, and what tells the model from others. */
+static void long_rope(const struct buf *b, uint32_t n_ctx, const struct golden *g, float *out, uint8_t fingerprint[48])
+{
+    infer_source src;
+    infer_open_options oo;
+    infer_model *m;
+    infer_session *s;
+    infer_session_options so;
+    infer_session_info info;
+    infer_step_item it;
+    const float *row;
+    struct model_fingerprint f;
+    INFER_INIT(&oo);
+    INFER_INIT(&so);
+    INFER_INIT(&it);
+    INFER_INIT(&info);
+    oo.n_ctx = n_ctx;
+    infer_source_memory(&src, b->data, b->len);
+    assert_int_equal(infer_model_open(engine, &src, &oo, &m, NULL), INFER_OK);
+    so.n_ctx = n_ctx ? n_ctx + 1 : 5000;
+    assert_int_equal(infer_session_create(m, &so, &s, NULL), n_ctx ? INFER_ERROR_ARGUMENT : INFER_OK);
+    if (!n_ctx)
+        infer_session_release(s);
+    assert_int_equal(infer_session_create(m, NULL, &s, NULL), INFER_OK);
+    assert_int_equal(infer_session_get_info(s, &info, NULL), INFER_OK);
+    assert_int_equal(info.n_ctx, n_ctx && n_ctx < 1024 ? n_ctx : 1024);
+    assert_int_equal(infer_session_append(s, g->prompt, g->n_prompt, NULL), INFER_OK);
+    it.session = s;
+    assert_int_equal(infer_step(&it, 1, NULL, NULL), INFER_OK);
+    assert_int_equal(infer_session_logits(s, 0, &row, NULL, NULL), INFER_OK);
+    memcpy(out, row, g->n_vocab * sizeof *out);
+    assert_int_equal(sizeof f, 48);
+    memset(&f, 0, sizeof f);
+    if (hash_available())
+        assert_int_equal(model_quick_fingerprint(m, &f, NULL), INFER_OK);
+    memcpy(fingerprint, &f, sizeof f);
+    infer_session_release(s);
+    infer_model_release(m);
+}
+
+/* LongRoPE: a model of 1,024 elements made from one of 256, opened for short contexts, has the rotations of that. */
+static void test_long_rope(void **state)
+{
+    (void)state;
+    struct golden g = golden_read("phi3-window");
+    infer_file *f = open_fixture("phi3-window");
+    struct buf whole = gguf_edit(f, &(struct gguf_edit){0});
+    struct buf b = gguf_edit(f, &(struct gguf_edit){.set_key = "phi3.context_length", .set_type = FILE_U32, .number = 1024});
+    enum { SHORT, AT_LIMIT, BEYOND, DEFAULT };
+    static const uint32_t n_ctx[] = {200, 256, 257, 0};
+    float rows[4][96], want[96];
+    uint8_t fingerprint[4][48];
+    assert_int_equal(g.n_vocab, 96);
+    last_logits(whole.data, whole.len, &g, want);
+    for (int i = 0; i < 4; i++)
+        long_rope(&b, n_ctx[i], &g, rows[i], fingerprint[i]);
+    assert_memory_equal(rows[SHORT], want, sizeof want);
+    assert_memory_equal(rows[AT_LIMIT], want, sizeof want);
+    assert_memory_not_equal(rows[BEYOND], want, sizeof want);
+    assert_memory_equal(rows[DEFAULT], rows[BEYOND], sizeof want);
+    assert_memory_equal(fingerprint[SHORT], fingerprint[AT_LIMIT], 48);
+    assert_memory_equal(fingerprint[BEYOND], fingerprint[DEFAULT], 48);
+    if (hash_available())
+        assert_memory_not_equal(fingerprint[SHORT], fingerprint[BEYOND], 48);
+    buf_free(&whole);
+    buf_free(&b);
+    infer_file_release(f);
+    golden_free(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unchanged_copy_opens), cmocka_unit_test(test_wrong), cmocka_unit_test(test_edges),
         cmocka_unit_test(test_missing_tensors),      cmocka_unit_test(test_every_tensor_counts),
         cmocka_unit_test(test_padded_vocabulary),    cmocka_unit_test(test_nonfinite),
+        cmocka_unit_test(test_long_rope),
     };
     return cmocka_run_group_tests_name("net", tests, setup, teardown);
 }

@@ -401,5 +401,5 @@ int main(void)
         cmocka_unit_test(test_experts), cmocka_unit_test(test_folders),    cmocka_unit_test(test_allocation_failures),
         cmocka_unit_test(test_io_failures),
     };
-    return cmocka_run_group_tests_name("adapter_bad", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("adapter_file_bad", tests, NULL, NULL);
 }
