@@ -22,6 +22,7 @@ infer_status workspace_take(struct workspace *ws, struct workspace w, const stru
     w.buf = ws->buf;
     w.bytes = ws->bytes;
     w.routing = ws->routing;
+    w.adapt = ws->adapt;
     if (bytes > ws->bytes) {
         struct dev_buffer *buf;
         infer_status st = net->dev->ops->alloc(net->dev, bytes, &buf, err);
@@ -38,7 +39,7 @@ infer_status workspace_take(struct workspace *ws, struct workspace w, const stru
 infer_status workspace_fit(struct workspace *ws, const struct net *net, uint32_t rows, infer_error *err)
 {
     const struct hparams *h = &net->h;
-    struct workspace w = {.adapt = ws->adapt};
+    struct workspace w = {0};
     infer_status st = routing_fit(&ws->routing, net, rows, err);
     if (st != INFER_OK)
         return st;

@@ -479,7 +479,7 @@ static infer_status read_model(struct hf_reader *r)
 infer_status hf_read_config(struct hf_reader *r)
 {
     find_model(r);
-    r->arch = r->model_type.len ? hf_find(r->model_type.data, (size_t)r->model_type.len) : NULL;
+    r->arch = hf_encoder_of(r, r->model_type.len ? hf_find(r->model_type.data, (size_t)r->model_type.len) : NULL);
     if (r->o->use == HF_AS_TEXT)
         return unread(r);
     infer_status st = read_model(r);
