@@ -254,6 +254,7 @@ static void read_scaling(struct reader *r, struct hparams *h)
         h->rope_scaling = ROPE_SCALING_LINEAR;
     else if (type.len && !IS("none") && !IS("longrope"))
         bad_value(r, "rope.scaling.type", INFER_ERROR_UNSUPPORTED, "this kind of rope scaling is not supported");
+    h->rope_two_lists = IS("longrope");
 #undef IS
     h->rope_orig_ctx = get_u32(r, "rope.scaling.original_context_length", h->n_ctx_train, 1, 1u << 30);
     h->yarn_ext_factor = get_f32(r, "rope.scaling.yarn_ext_factor", 1, 0, 1e3f);
@@ -281,6 +282,7 @@ static void read_rope(struct reader *r, struct hparams *h)
     bool halves = false;
     if (r->st == INFER_OK)
         r->st = file_get_bool_or(r->f, "libinfer.rope_halves", false, &halves, r->err);
+    h->rope_local_plain = r->arch->local_rope_plain;
     h->rope = halves ? DEV_ROPE_HALVES : r->arch->rope;
     read_scaling(r, h);
 }
