@@ -2,9 +2,8 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "text/bert.h"
 #include "text/tokjson.h"
-#include "text/unicode.h"
+#include "text/unicode_hf.h"
 
 /* ---- Reading the declaration */
 
@@ -108,7 +107,7 @@ static void put_cp(struct buf *out, uint32_t cp)
 
 static void put_lower(struct buf *out, uint32_t cp)
 {
-    put_cp(out, uc_lower(cp));
+    put_cp(out, hf_lower(cp));
     if (cp == 0x130) /* the one letter whose lower case is two characters */
         put_cp(out, 0x307);
 }
@@ -127,14 +126,14 @@ static void put_clean(struct buf *out, uint32_t cp)
 {
     bool space = cp == '\t' || cp == '\n' || cp == '\r';
     uint32_t props = uc_props(cp);
-    if (!space && (!cp || cp == 0xFFFD || bert_is_control(cp, props)))
+    if (!space && (!cp || cp == 0xFFFD || hf_is_control(cp)))
         return;
     put_cp(out, space || (props & UC_SPACE) ? ' ' : cp);
 }
 
 static void put_spaced_ideograph(struct buf *out, uint32_t cp)
 {
-    bool ideograph = bert_is_ideograph(cp);
+    bool ideograph = hf_is_ideograph(cp);
     if (ideograph)
         buf_putc(out, ' ');
     put_cp(out, cp);
@@ -144,13 +143,13 @@ static void put_spaced_ideograph(struct buf *out, uint32_t cp)
 
 static void put_unaccented(struct buf *out, uint32_t cp)
 {
-    if (!uc_in(uc_props(cp), UC_BIT(UC_MN)))
+    if (!hf_is_nonspacing(cp))
         put_cp(out, cp);
 }
 
 static void put_unmarked(struct buf *out, uint32_t cp)
 {
-    if (!uc_in(uc_props(cp), UC_MARK))
+    if (!hf_is_mark(cp))
         put_cp(out, cp);
 }
 
@@ -215,10 +214,10 @@ static void apply(struct tj_run *run, const char **s, size_t *len, int *side, co
     struct buf *out = &run->norm[*side];
     out->len = 0;
     switch (n->kind) {
-    case NORM_NFC: uc_normalize(UC_FORM_C, *s, *len, out); break;
-    case NORM_NFD: uc_normalize(UC_FORM_D, *s, *len, out); break;
-    case NORM_NFKC: uc_normalize(UC_FORM_KC, *s, *len, out); break;
-    case NORM_NFKD: uc_normalize(UC_FORM_KD, *s, *len, out); break;
+    case NORM_NFC: uc_normalize_old(UC_FORM_C, *s, *len, out); break;
+    case NORM_NFD: uc_normalize_old(UC_FORM_D, *s, *len, out); break;
+    case NORM_NFKC: uc_normalize_old(UC_FORM_KC, *s, *len, out); break;
+    case NORM_NFKD: uc_normalize_old(UC_FORM_KD, *s, *len, out); break;
     case NORM_LOWERCASE: each_char(*s, *len, out, put_lower); break;
     case NORM_STRIP_ACCENTS: each_char(*s, *len, out, put_unmarked); break;
     case NORM_NMT: each_char(*s, *len, out, put_nmt); break;
