@@ -234,6 +234,35 @@ def steered(model, directions, change):
     return model
 
 
+def make_contrast():
+    """For infer-steer: pairs of prompts as token ids, and the directions between them that PyTorch finds, added by forward hooks."""
+    rng = np.random.default_rng(7)
+    pairs = []
+    for _ in range(12):
+        body = rng.integers(0, base.VOCAB, int(rng.integers(4, 15))).tolist()
+        pairs.append((body + [3, 17, int(rng.integers(0, base.VOCAB))], body + [50, int(rng.integers(0, base.VOCAB))]))
+    for name, side in (("contrast-positive", 0), ("contrast-negative", 1)):
+        (OUT / f"{name}.ids").write_text("".join(" ".join(map(str, p[side])) + "\n" for p in pairs))
+    model, seen = base_model("llama"), []
+    for layer in model.model.layers:
+        layer.register_forward_hook(lambda m, a, out: seen.append((out[0] if isinstance(out, tuple) else out)[0, -1].double().numpy()))
+    states = np.empty((2, len(pairs), 3, 64))
+    for i, pair in enumerate(pairs):
+        for side in range(2):
+            seen.clear()
+            base.run(model, pair[side])
+            states[side, i] = seen
+    tensors = {}
+    for layer in range(3):
+        d = states[0, :, layer] - states[1, :, layer]
+        u = np.linalg.svd(d, full_matrices=False)[2][0]
+        tensors[f"mean.{layer}"] = d.mean(0)
+        tensors[f"pca.{layer}"] = u * (u @ d.mean(0))
+    save_file({k: torch.from_numpy(v.astype(np.float32)) for k, v in tensors.items()}, OUT / "contrast.safetensors")
+    cos = [float(tensors[f"mean.{i}"] @ tensors[f"pca.{i}"] / np.linalg.norm(tensors[f"mean.{i}"]) / np.linalg.norm(tensors[f"pca.{i}"])) for i in range(3)]
+    print("contrast: cosine of mean and pca", cos)
+
+
 # ---------------------------------------------------------------- GGUF
 
 def write_gguf_lora(path, arch, pairs, alpha, tokens=()):
@@ -330,7 +359,7 @@ def main():
     torch.set_num_threads(1)
     if sys.argv[1:2] == ["--shape"]:
         return make_shaped(sys.argv[2], int(sys.argv[3]), sys.argv[4])
-    others = {"lora-two": make_combination, "soft-prompt": make_prompt, "prefix": make_prefix, "steering": make_steering,
+    others = {"lora-two": make_combination, "soft-prompt": make_prompt, "prefix": make_prefix, "steering": make_steering, "contrast": make_contrast,
               "lora-r4.gguf": lambda: make_gguf_lora("lora-r4", "llama"), "lora-qwen2.gguf": lambda: make_gguf_lora("lora-qwen2", "qwen2"),
               "lora-gpt2.gguf": lambda: make_gguf_lora("lora-gpt2", "gpt2")}
     OUT.mkdir(parents=True, exist_ok=True)

@@ -298,6 +298,57 @@ static void op_matmul(struct device *d, struct dev_ref src, uint32_t src_stride,
     free(o);
 }
 
+static void op_matmul_parts(struct device *d, const struct dev_rows *src, const struct dev_part *parts, uint32_t n_parts)
+{
+    struct recorder *r = rec(d);
+    struct dev_rows rows = *src;
+    struct dev_part *o = calloc(n_parts + 1, sizeof *o);
+    uint64_t in = n_parts ? parts[0].w.n_in : 0, group = src->n_row ? (uint64_t)(src->n_row - 1) * src->row_stride + in : 0;
+    record(r, "matmul_parts", "groups %u rows %u in %u parts %u: type %d out %u", src->n_group, src->n_row, (unsigned)in, n_parts,
+           n_parts ? (int)parts[0].w.type : -1, n_parts ? parts[0].w.n_out : 0);
+    if (!n_parts || !o || !src->n_group || !src->n_row)
+        unsound(r, "no product");
+    for (uint32_t i = 0; i < n_parts && !r->bad; i++) {
+        o[i] = parts[i];
+        uint64_t end = (uint64_t)parts[i].first_row + parts[i].n_row;
+        if (!parts[i].n_row || end > (uint64_t)src->n_group * src->n_row || parts[i].first_row / src->n_row != (end - 1) / src->n_row)
+            unsound(r, "part %u takes rows %u to %llu", i, parts[i].first_row, (unsigned long long)end);
+        if (parts[i].w.n_in != in || !cpu_device_can_multiply(parts[i].w.type))
+            unsound(r, "part %u: %u inputs, type %d", i, parts[i].w.n_in, (int)parts[i].w.type);
+        o[i].w = use_weight(r, parts[i].w, "weight");
+        o[i].dst = use_rows(r, parts[i].dst, parts[i].n_row, parts[i].w.n_out, parts[i].dst_stride, 1, "dst");
+    }
+    rows.src = use_rows(r, src->src, src->n_group, group, src->group_stride, 0, "src");
+    if (!r->bad)
+        r->inner->ops->matmul_parts(r->inner, &rows, o, n_parts);
+    free(o);
+}
+
+static void op_combine(struct device *d, const struct dev_combine *op)
+{
+    struct recorder *r = rec(d);
+    struct dev_combine o = *op;
+    uint64_t most = 0, n = (uint64_t)op->n_row * op->n_each;
+    record(r, "combine", "rows %u each %u width %u add %d", op->n_row, op->n_each, op->width, op->add);
+    for (uint64_t i = 0; i < n; i++)
+        most = op->rows[i] + 1ull > most ? op->rows[i] + 1ull : most;
+    o.dst = use_f32(r, op->dst, (uint64_t)op->n_row * op->width, 1, "dst");
+    o.src = use_f32(r, op->src, most * op->width, 1, "src");
+    if (!op->n_each)
+        unsound(r, "nothing to combine");
+    if (!r->bad)
+        r->inner->ops->combine(r->inner, &o);
+}
+
+static void op_will_need(struct device *d, struct dev_ref ref, uint64_t bytes)
+{
+    struct recorder *r = rec(d);
+    record(r, "will_need", "bytes %llu", (unsigned long long)bytes);
+    ref = use(r, ref, bytes, 1, 0, "ref");
+    if (!r->bad)
+        r->inner->ops->will_need(r->inner, ref, bytes);
+}
+
 static void op_rope_table(struct device *d, struct dev_ref table, struct dev_ref inv_freq, uint32_t n_half, const uint32_t *positions,
                           uint32_t n_row, float mscale)
 {
@@ -541,6 +592,9 @@ static const struct device_ops recording_ops = {
     .embed = op_embed,
     .norm = op_norm,
     .matmul = op_matmul,
+    .matmul_parts = op_matmul_parts,
+    .combine = op_combine,
+    .will_need = op_will_need,
     .rope_table = op_rope_table,
     .rope = op_rope,
     .kv_write = op_kv_write,

@@ -335,7 +335,7 @@ enum {
 /* "Q4_K" and so on; NULL for values that are not a type. Static. */
 INFER_API const char *infer_type_name(int32_t type);
 
-/* Opens a model file (GGUF or safetensors, recognised by its content) as a directory of tensors and metadata; nothing is interpreted, so files of
+/* Opens a model file (GGUF, safetensors or PyTorch, recognised by its content) as a directory of tensors and metadata; nothing is interpreted, so files of
  * unknown architecture and without weights open too. A split file opens by its first part; the others are found by name.
  * engine (may be NULL) lends allocator and log. options may be NULL.
  * Errors: ARGUMENT (also for a later part of a split file; the text names the first), IO, NOT_FOUND, FORMAT, TRUNCATED, UNSUPPORTED

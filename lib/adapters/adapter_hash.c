@@ -81,7 +81,7 @@ static infer_status put_all(struct adapter_reader *r, struct buf *b)
     const struct infer_adapter *a = r->a;
     infer_status st = INFER_OK;
     const uint64_t head[] = {1 /* of this list of fields */, (uint64_t)a->kind, (uint64_t)a->order, a->n_targets, a->n_invocation,
-                             a->n_directions, a->n_layers, a->width, a->n_kv, a->n_head_kv};
+                             a->n_directions, a->kind == ADAPTER_PREFIX ? a->n_layers : 0, a->width, a->n_kv, a->n_head_kv};
     buf_put(b, head, sizeof head);
     buf_put(b, a->invocation ? a->invocation : (const void *)"", a->n_invocation * sizeof *a->invocation);
     for (uint64_t i = 0; i < a->n_targets && st == INFER_OK; i++)

@@ -123,6 +123,8 @@ static infer_status check_target(struct adapter_reader *r, struct adapter_target
 {
     if (!t->a.data || !t->b.data)
         return ADAPTER_FAIL(r, INFER_ERROR_FORMAT, t->stored, "half of a pair: there is no %s for it", t->a.data ? "B" : "A");
+    if (!t->a.bytes || !t->b.bytes)
+        return ADAPTER_FAIL(r, INFER_ERROR_VALUE, t->stored, "the target is of rank 0 or empty");
     if (t->a.n_rows > ADAPTER_MAX_RANK)
         return ADAPTER_FAIL(r, INFER_ERROR_LIMIT, t->stored, "rank %llu (at most %lu)", (unsigned long long)t->a.n_rows,
                             (unsigned long)ADAPTER_MAX_RANK);

@@ -86,9 +86,9 @@ uint32_t adapter_number(const char *s, size_t len, size_t *used)
     uint64_t v = 0;
     size_t i = 0;
     for (; i < len && s[i] >= '0' && s[i] <= '9'; i++)
-        v = v < UINT32_MAX ? v * 10 + (uint64_t)(s[i] - '0') : v;
+        v = v < ADAPTER_BIG ? v * 10 + (uint64_t)(s[i] - '0') : v;
     *used = i;
-    return v < UINT32_MAX ? (uint32_t)v : UINT32_MAX;
+    return v < ADAPTER_BIG ? (uint32_t)v : ADAPTER_BIG;
 }
 
 bool adapter_layer_of(const char *name, size_t len, uint32_t *layer)

@@ -47,9 +47,10 @@ infer_status peft_pattern_match(const char *pattern, size_t len, const char *nam
 #define ADAPTER_NAME_MAX 64 /* bytes of a GGUF name made here, with its zero */
 /* The GGUF name of the matrix of a Hugging Face module: "model.layers.3.self_attn.q_proj" -> "blk.3.attn_q.weight". False: not known. */
 bool adapter_hf_name(const char *module, size_t len, char out[ADAPTER_NAME_MAX], uint32_t *layer);
-/* N of "blk.N.": false for other names. A number that does not fit gives UINT32_MAX. */
+#define ADAPTER_BIG (UINT32_MAX - 1) /* a number that does not fit: no layer, but not ADAPTER_NO_LAYER either */
+/* N of "blk.N.": false for other names. */
 bool adapter_layer_of(const char *name, size_t len, uint32_t *layer);
-/* Decimal digits at the start of s; UINT32_MAX when they do not fit. *used: how many bytes; 0: none. */
+/* Decimal digits at the start of s; ADAPTER_BIG when they do not fit. *used: how many bytes; 0: none. */
 uint32_t adapter_number(const char *s, size_t len, size_t *used);
 
 /* The readers of each kind: they fill r->a. */

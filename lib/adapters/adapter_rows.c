@@ -42,8 +42,8 @@ infer_status adapter_read_rows(struct adapter_reader *r)
         if (&a->file->tensors[i] != t)
             return err_at(r->err, INFER_ERROR_UNSUPPORTED, a->file->tensors[i].name.data, (size_t)a->file->tensors[i].name.len,
                           ERR_NO_OFFSET, "no part of a soft prompt");
-    if (t->n_dims != 2)
-        return ADAPTER_FAIL(r, INFER_ERROR_SHAPE, NAME, "expected 2 dimensions");
+    if (t->n_dims != 2 || t->n == 0)
+        return ADAPTER_FAIL(r, INFER_ERROR_SHAPE, NAME, "expected rows of numbers");
     if (t->dims[1] > ADAPTER_MAX_ROWS || t->dims[0] > (uint64_t)1 << 31)
         return ADAPTER_FAIL(r, INFER_ERROR_LIMIT, NAME, "%llu rows of %llu numbers", (unsigned long long)t->dims[1],
                             (unsigned long long)t->dims[0]);

@@ -57,7 +57,7 @@ static infer_status add_one(struct adapter_reader *r, const struct file_tensor *
     uint32_t layer = adapter_number(t->name.data + head, (size_t)t->name.len - head, &used);
     if (head + used != t->name.len)
         return failed(r, t, INFER_ERROR_FORMAT, "the layer's number is malformed");
-    if (t->n != t->dims[0])
+    if (t->n == 0 || t->n != t->dims[0])
         return failed(r, t, INFER_ERROR_SHAPE, "a direction must have 1 dimension");
     return add(r, t, 0, layer);
 }
@@ -65,7 +65,7 @@ static infer_status add_one(struct adapter_reader *r, const struct file_tensor *
 static infer_status add_all(struct adapter_reader *r, const struct file_tensor *t)
 {
     infer_status st = INFER_OK;
-    if (t->n_dims != 2 || t->dims[1] > ADAPTER_MAX_LAYERS || r->a->file->n_tensors != 1)
+    if (t->n_dims != 2 || t->n == 0 || t->dims[1] > ADAPTER_MAX_LAYERS || r->a->file->n_tensors != 1)
         return failed(r, t, INFER_ERROR_SHAPE, "expected one tensor of a row a layer, alone in its file");
     for (uint64_t i = 0; i < t->dims[1] && st == INFER_OK; i++)
         st = add(r, t, i, (uint32_t)i);

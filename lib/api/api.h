@@ -15,6 +15,7 @@
 
 #include "base/env.h"
 #include "formats/file.h"
+#include "model/hf.h"
 
 /* Structs of more bytes are refused: a size that large is garbage, not a newer version. */
 #define API_MAX_STRUCT 65536
@@ -86,6 +87,6 @@ infer_status api_open_args(const infer_source *source, const infer_open_options 
 
 /* Opens a file from arguments as exported functions get them (all may be anything). */
 infer_status api_open_file(const infer_engine *engine, const infer_source *source, const infer_open_options *options,
-                           struct infer_file **out, infer_error *err);
+                           enum hf_use use, struct infer_file **out, infer_error *err);
 
 #endif

@@ -51,7 +51,7 @@ infer_status infer_file_open(infer_engine *engine, const infer_source *source, c
     infer_file *f;
     infer_status st = api_not_null(out, "out", &e);
     if (st == INFER_OK)
-        st = api_open_file(engine, source, options, &f, &e);
+        st = api_open_file(engine, source, options, HF_AS_FILE, &f, &e);
     if (st == INFER_OK)
         *out = f;
     return api_done(err, &e, st);

@@ -30,7 +30,7 @@ infer_status infer_template_open(infer_engine *engine, const infer_source *sourc
     infer_template *t = NULL;
     infer_status st = api_not_null(out, "out", &e);
     if (st == INFER_OK)
-        st = api_open_file(engine, source, options, &file, &e);
+        st = api_open_file(engine, source, options, HF_AS_TEXT, &file, &e);
     if (st != INFER_OK)
         return api_done(err, &e, st);
     st = template_create_from_file(api_env(engine), file, &t, &e);

@@ -11,7 +11,7 @@ infer_status infer_tokenizer_open(infer_engine *engine, const infer_source *sour
     struct infer_file *file = NULL;
     infer_status st = api_not_null(out, "out", &e);
     if (st == INFER_OK)
-        st = api_open_file(engine, source, options, &file, &e);
+        st = api_open_file(engine, source, options, HF_AS_TEXT, &file, &e);
     if (st == INFER_OK)
         st = tokenizer_create(file->env, file, out, &e);
     file_release(file);

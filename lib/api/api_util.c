@@ -119,10 +119,11 @@ infer_status api_open_args(const infer_source *source, const infer_open_options 
 }
 
 infer_status api_open_file(const infer_engine *engine, const infer_source *source, const infer_open_options *options,
-                           struct infer_file **out, infer_error *err)
+                           enum hf_use use, struct infer_file **out, infer_error *err)
 {
     infer_source src;
     infer_open_options opt;
     infer_status st = api_open_args(source, options, &src, &opt, err);
-    return st == INFER_OK ? file_open(api_env(engine), &src, opt.map, opt.cancel, out, err) : st;
+    struct hf_options how = {use, opt.map, opt.cancel};
+    return st == INFER_OK ? hf_open(api_env(engine), &src, &how, out, err) : st;
 }

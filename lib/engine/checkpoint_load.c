@@ -2,9 +2,11 @@
 
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/shared.h"
 
 #define MAX_ITEMS ((uint64_t)1 << 24) /* elements of any session */
+#define VERIFY_PAGES 16u              /* between looks at the cancel flag */
 
 bool ckpt_section_known(uint32_t kind)
 {
@@ -192,6 +194,11 @@ static infer_status unpack_page(struct loader *l, const struct kv_place *p, uint
     return st;
 }
 
+static infer_status check_cancel(const struct loader *l)
+{
+    return cancel_is_set(l->cancel) ? err_set(l->err, INFER_ERROR_CANCELLED, "cancelled while opening the checkpoint") : INFER_OK;
+}
+
 /* Fills pages [n], all NULL so far. */
 static infer_status load_pages(struct loader *l, const struct kv_place *places, uint64_t n, uint64_t page_bytes, struct kv_page **pages)
 {
@@ -204,8 +211,11 @@ static infer_status load_pages(struct loader *l, const struct kv_place *places, 
             st = import_from(l, source, places, n, here, page_bytes, pages);
     }
     for (uint64_t i = 0; i < n && st == INFER_OK; i++)
-        if (places[i].source != KV_PLACE_NONE && places[i].flags & KV_PLACE_PACKED)
-            st = unpack_page(l, &places[i], page_bytes, &pages[i]);
+        if (places[i].source != KV_PLACE_NONE && places[i].flags & KV_PLACE_PACKED) {
+            st = check_cancel(l);
+            if (st == INFER_OK)
+                st = unpack_page(l, &places[i], page_bytes, &pages[i]);
+        }
     mem_free(&l->file->env->alloc, l->room);
     l->room = NULL;
     return st;
@@ -223,6 +233,18 @@ static infer_status load_table(struct loader *l, uint32_t g, const struct kv_pla
     if (st != INFER_OK && pages)
         kv_pages_unref(engine->kv, pages, n);
     mem_free(&engine->env->alloc, pages);
+    return st;
+}
+
+/* kv_seq_ready, which takes a second for some GiB. */
+static infer_status verify_pages(const struct loader *l, const struct kv_seq *k)
+{
+    infer_status st = INFER_OK;
+    for (uint64_t i = 0; i < k->n && st == INFER_OK; i += VERIFY_PAGES) {
+        st = check_cancel(l);
+        if (st == INFER_OK)
+            st = kv_pages_ready(k->pages + i, k->n - i < VERIFY_PAGES ? k->n - i : VERIFY_PAGES, l->err);
+    }
     return st;
 }
 
@@ -251,7 +273,7 @@ static infer_status load_group(struct loader *l, uint32_t g)
     if (st == INFER_OK && kv_seq_resume(k, computed) != computed)
         st = kv_file_bad(l->file, s->offset, l->err, "pages of a sliding window are missing");
     if (st == INFER_OK && l->o->verify_load)
-        st = kv_seq_ready(k, l->err);
+        st = verify_pages(l, k);
     return st;
 }
 

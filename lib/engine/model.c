@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/fpenv.h"
+#include "model/hf.h"
 
 /* Keeps the reason why a part of the file is not used. */
 static void keep_problem(char dst[256], const infer_error *e)
@@ -61,7 +62,8 @@ infer_status model_open(infer_engine *engine, const infer_source *source, const 
     }
     ref_init(&m->ref);
     m->engine = engine_ref(engine);
-    infer_status st = file_open(engine->env, source, options->map, options->cancel, &m->file, err);
+    struct hf_options how = {HF_AS_MODEL, options->map, options->cancel};
+    infer_status st = hf_open(engine->env, source, &how, &m->file, err);
     if (st == INFER_OK)
         st = open_net(m, options->cancel, err);
     if (st == INFER_OK)

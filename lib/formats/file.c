@@ -5,6 +5,7 @@
 #include "formats/gguf.h"
 #include "formats/tokenizer_json.h"
 #include "formats/safetensors.h"
+#include "formats/torch.h"
 
 infer_status file_create(const struct env *env, const char *name, size_t name_len, struct blob *blob,
                          struct infer_file **out, infer_error *err)
@@ -150,13 +151,13 @@ static infer_status refuse_unknown(const struct blob *b, infer_error *err)
         return err_at(err, INFER_ERROR_TRUNCATED, NULL, 0, 0, "the file is empty");
     if (starts(b, "lmgg") || starts(b, "fmgg") || starts(b, "tjgg"))
         what = " (it is an old GGML file; convert it to GGUF)";
-    else if (starts(b, "PK\3\4"))
-        what = " (it looks like a zip archive, such as a PyTorch checkpoint)";
+    else if (starts(b, "\x80\2\x8a\nl\xfc\x9c" "F\xf9 j\xa8P\x19.") || starts(b, "\x80\2}q") || starts(b, "\x80\2ccollections"))
+        what = " (it is a PyTorch file of the old format, before 1.6: load it and save it again)";
     else if (starts(b, "version https://git-lfs"))
         what = " (it is a Git LFS pointer: the real file was not downloaded)";
     else if (starts(b, "<!") || starts(b, "<html"))
         what = " (it looks like an HTML page: the download gave a web page)";
-    return err_at(err, INFER_ERROR_FORMAT, NULL, 0, 0, "not a GGUF or safetensors file%s", what);
+    return err_at(err, INFER_ERROR_FORMAT, NULL, 0, 0, "not a GGUF, safetensors or PyTorch file%s", what);
 }
 
 infer_status file_open_blob(const struct env *env, const infer_source *source, const char *name, uint64_t name_len, struct blob *blob,
@@ -166,6 +167,8 @@ infer_status file_open_blob(const struct env *env, const infer_source *source, c
         return gguf_open(env, source, blob, map, cancel, out, err);
     if (safetensors_is(blob))
         return safetensors_open(env, name, (size_t)name_len, blob, cancel, out, err);
+    if (torch_is(blob))
+        return torch_open(env, name, (size_t)name_len, blob, cancel, out, err);
     if (tokenizer_json_is(blob))
         return tokenizer_json_open(env, name, (size_t)name_len, blob, out, err);
     infer_status st = refuse_unknown(blob, err);

@@ -2,7 +2,7 @@
  * handle infer_file is; models, tokenizers and templates read it through the accessors below.
  *
  * Everything points into the file's bytes (mapped, borrowed or read), which live as long as the file. All counts, lengths and
- * offsets were checked when it was opened: a tensor's data lies wholly inside its part and overlaps no other tensor's. */
+ * offsets were checked when it was opened: a tensor's data lies wholly inside its part and overlaps no other tensor's (in PyTorch files two may share it). */
 #ifndef FORMATS_FILE_H
 #define FORMATS_FILE_H
 

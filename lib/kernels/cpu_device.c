@@ -252,14 +252,15 @@ static void norm_task(void *arg, uint32_t worker, uint64_t task)
     uint64_t end = (task + 1) * c->chunk < c->n_row ? (task + 1) * c->chunk : c->n_row;
     for (uint64_t r = task * c->chunk; r < end; r++) {
         uint64_t outer = r / op->n_inner, inner = r % op->n_inner * op->width;
+        const float *w = weight + r % op->n_inner * op->weight_stride;
         float *dst = cpu_f32(op->dst) + outer * op->dst_stride + inner;
         float *src = cpu_f32(op->src) + outer * op->src_stride + inner;
         if (op->add.buf)
             c->v->add(src, cpu_f32(op->add) + outer * op->src_stride + inner, op->width);
         if (op->kind == DEV_NORM_LAYER)
-            c->v->layer_norm(dst, src, weight, bias, op->width, op->eps);
+            c->v->layer_norm(dst, src, w, bias, op->width, op->eps);
         else
-            c->v->rms_norm(dst, src, weight, op->width, op->eps);
+            c->v->rms_norm(dst, src, w, op->width, op->eps);
         if (op->kind == DEV_NORM_RMS && bias)
             c->v->add(dst, bias, op->width);
     }
@@ -339,6 +340,49 @@ static void op_gather(struct device *dev, struct dev_ref dst, struct dev_ref src
         gather_rows(cpu_of(dev), cpu_f32(dst), cpu_f32(src), rows, n, width);
 }
 
+struct combine_call {
+    const struct dev_combine *op;
+    const struct vec_kernels *v;
+};
+
+static void combine_task(void *arg, uint32_t worker, uint64_t r)
+{
+    (void)worker;
+    const struct combine_call *c = arg;
+    const struct dev_combine *op = c->op;
+    size_t n = op->width;
+    const uint32_t *rows = op->rows + r * op->n_each;
+    float *dst = cpu_f32(op->dst) + r * n, *src = cpu_f32(op->src), *sum = src + rows[0] * n;
+    for (uint32_t k = 0; k < op->n_each; k++) {
+        float *row = src + rows[k] * n;
+        c->v->scale(row, n, op->weights[r * op->n_each + k]);
+        if (k)
+            c->v->add(sum, row, n);
+    }
+    if (!op->add) {
+        memcpy(dst, sum, n * sizeof *dst);
+        return;
+    }
+    if (op->dst_weights)
+        c->v->scale(dst, n, op->dst_weights[r]);
+    c->v->add(dst, sum, n);
+}
+
+static void op_combine(struct device *dev, const struct dev_combine *op)
+{
+    struct cpu_device *d = cpu_of(dev);
+    if (d->failed || !op->n_each)
+        return;
+    struct combine_call c = {op, &d->k.vec};
+    cpu_run(d, op->n_row, (uint64_t)op->n_row * (op->n_each + 1) * op->width * WORK_ADD * 2, combine_task, &c);
+}
+
+static void op_will_need(struct device *dev, struct dev_ref ref, uint64_t bytes)
+{
+    if (!cpu_of(dev)->failed && bytes)
+        os_memory_will_need(cpu_ptr(ref), (size_t)bytes);
+}
+
 /* ---- elements */
 
 /* dst and sources as n_row rows of n floats, stride apart, in chunks of CHUNK. */
@@ -399,7 +443,8 @@ static void op_act(struct device *dev, enum dev_act act, struct dev_ref dst, str
     vec_act_fn *fn = act == DEV_ACT_SILU        ? v->silu
                      : act == DEV_ACT_GELU_TANH ? v->gelu_tanh
                      : act == DEV_ACT_GELU_ERF  ? v->gelu_erf
-                                                : v->relu;
+                     : act == DEV_ACT_RELU      ? v->relu
+                                                : v->relu2;
     struct each_call c = {.d = d, .fn = each_act, .dst = cpu_f32(dst), .a = cpu_f32(gate), .b = cpu_f32(up), .act = fn,
                           .n = width, .stride = stride};
     if (stride == width) { /* one long row */
@@ -472,6 +517,9 @@ static const struct device_ops cpu_ops = {
     .embed = op_embed,
     .norm = op_norm,
     .matmul = cpu_matmul,
+    .matmul_parts = cpu_matmul_parts,
+    .combine = op_combine,
+    .will_need = op_will_need,
     .rope_table = op_rope_table,
     .rope = op_rope,
     .kv_write = cpu_kv_write,

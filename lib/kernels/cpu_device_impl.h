@@ -66,6 +66,7 @@ void cpu_run(struct cpu_device *d, uint64_t n_tasks, uint64_t work, pool_fn fn, 
 /* The operations of cpu_matmul.c, cpu_attention.c and cpu_kv_write.c. */
 void cpu_matmul(struct device *d, struct dev_ref src, uint32_t src_stride, uint32_t n_row, const struct dev_matmul *ops,
                 uint32_t n_ops);
+void cpu_matmul_parts(struct device *d, const struct dev_rows *src, const struct dev_part *parts, uint32_t n_parts);
 void cpu_kv_write(struct device *d, const struct dev_kv *kv, struct dev_ref k, uint32_t k_stride, struct dev_ref v,
                   uint32_t v_stride, const struct dev_seq *seqs, uint32_t n_seq);
 void cpu_attention(struct device *d, const struct dev_attention *op);

@@ -10,17 +10,49 @@
 #define PRECISE_FLOATS 65536u      /* of decoded rows */
 #define MIN_SPREAD 16u             /* columns worth copying */
 
+/* The columns are the rows of src, counted through its groups; a product takes all of them, or is a part that takes some of one group. */
 struct call {
     struct cpu_device *d;
     const struct dev_matmul *ops;
+    const struct dev_part *parts; /* or NULL: ops */
     uint32_t n_ops, n_in, n_row;
+    uint32_t most; /* columns that a product takes */
     const float *src;
-    uint32_t src_stride;
+    uint32_t src_stride, group_rows, group_stride;
     char *columns; /* quantised, or NULL */
     uint32_t tile; /* weight rows of a task, a multiple of 16 */
     uint32_t chunk; /* columns of a task */
     uint64_t n_tiles;
+    uint64_t each; /* tiles of a product, where all have the same number; else 0 */
 };
+
+struct product {
+    const struct dev_weight *w;
+    const float *bias; /* or NULL */
+    float *dst;        /* of the first column taken */
+    uint32_t dst_stride;
+    uint32_t col0, n_col;
+};
+
+static struct product product_at(const struct call *c, uint32_t i)
+{
+    if (c->parts) {
+        const struct dev_part *p = &c->parts[i];
+        return (struct product){&p->w, NULL, cpu_f32(p->dst), p->dst_stride, p->first_row, p->n_row};
+    }
+    const struct dev_matmul *m = &c->ops[i];
+    return (struct product){&m->w, cpu_f32(m->bias), cpu_f32(m->dst), m->dst_stride, 0, c->n_row};
+}
+
+static const struct dev_weight *weight_at(const struct call *c, uint32_t i)
+{
+    return c->parts ? &c->parts[i].w : &c->ops[i].w;
+}
+
+static const float *column_at(const struct call *c, uint64_t col)
+{
+    return c->src + col / c->group_rows * c->group_stride + col % c->group_rows * c->src_stride;
+}
 
 static vec_matmul_fn *float_product(const struct cpu_device *d, int32_t type)
 {
@@ -37,16 +69,16 @@ bool cpu_device_can_multiply(int32_t type)
     return type == INFER_TYPE_F32 || type == INFER_TYPE_F16 || type == INFER_TYPE_BF16 || mm_supports(type);
 }
 
-/* Rows [row0, row1) of op by the columns [col0, col0 + n_col). */
+/* Rows [row0, row1) of a product by the columns [col0, col0 + n_col). */
 struct span {
-    const struct dev_matmul *op;
+    const struct product *p;
     uint32_t row0, row1, col0, n_col;
     float *y; /* of column col0, row 0 */
 };
 
 static void run_quantised(const struct call *c, const struct span *s, uint32_t worker)
 {
-    const struct dev_weight *w = &s->op->w;
+    const struct dev_weight *w = s->p->w;
     struct mm_args a = {
         .type = w->type,
         .w = cpu_ptr(w->data),
@@ -59,7 +91,7 @@ static void run_quantised(const struct call *c, const struct span *s, uint32_t w
         .col0 = s->col0,
         .n_col = s->n_col,
         .y = s->y,
-        .y_stride = s->op->dst_stride,
+        .y_stride = s->p->dst_stride,
         .scratch = cpu_worker(c->d, worker),
     };
     mm_rows(&c->d->k.mm, &a);
@@ -67,7 +99,7 @@ static void run_quantised(const struct call *c, const struct span *s, uint32_t w
 
 static void run_float(const struct call *c, const struct span *s, uint32_t worker)
 {
-    const struct dev_weight *w = &s->op->w;
+    const struct dev_weight *w = s->p->w;
     struct fmm_args a = {
         .w = cpu_ptr(w->data),
         .row_bytes = w->row_bytes,
@@ -75,10 +107,10 @@ static void run_float(const struct call *c, const struct span *s, uint32_t worke
         .row0 = s->row0,
         .row1 = s->row1,
         .n_col = s->n_col,
-        .x = c->src + (size_t)s->col0 * c->src_stride,
+        .x = column_at(c, s->col0),
         .x_stride = c->src_stride,
         .y = s->y,
-        .y_stride = s->op->dst_stride,
+        .y_stride = s->p->dst_stride,
         .scratch = cpu_worker(c->d, worker),
     };
     float_product(c->d, w->type)(&a);
@@ -93,7 +125,7 @@ static uint32_t precise_rows(uint32_t n_in)
 /* PRECISE: the rows are decoded to f32 and multiplied as such. */
 static void run_precise(const struct call *c, const struct span *s, uint32_t worker)
 {
-    const struct dev_weight *w = &s->op->w;
+    const struct dev_weight *w = s->p->w;
     char *scratch = cpu_worker(c->d, worker);
     float *rows = (float *)(scratch + FMM_SCRATCH_BYTES);
     uint32_t step = precise_rows(w->n_in);
@@ -102,9 +134,9 @@ static void run_precise(const struct call *c, const struct span *s, uint32_t wor
         .row_bytes = (uint64_t)w->n_in * sizeof(float),
         .n_in = w->n_in,
         .n_col = s->n_col,
-        .x = c->src + (size_t)s->col0 * c->src_stride,
+        .x = column_at(c, s->col0),
         .x_stride = c->src_stride,
-        .y_stride = s->op->dst_stride,
+        .y_stride = s->p->dst_stride,
         .scratch = scratch,
     };
     for (uint32_t r = s->row0; r < s->row1; r += step) {
@@ -116,38 +148,51 @@ static void run_precise(const struct call *c, const struct span *s, uint32_t wor
     }
 }
 
-static uint64_t tiles_of(const struct call *c, const struct dev_matmul *op)
+static uint64_t tiles_of(const struct call *c, uint32_t i)
 {
-    return (op->w.n_out + (uint64_t)c->tile - 1) / c->tile;
+    return (weight_at(c, i)->n_out + (uint64_t)c->tile - 1) / c->tile;
+}
+
+/* The product that a tile belongs to; *tile becomes its number there. */
+static uint32_t product_of(const struct call *c, uint64_t *tile)
+{
+    uint32_t i = 0;
+    if (c->each) {
+        i = (uint32_t)(*tile / c->each);
+        *tile %= c->each;
+        return i;
+    }
+    for (; *tile >= tiles_of(c, i); i++)
+        *tile -= tiles_of(c, i);
+    return i;
 }
 
 static void product_task(void *arg, uint32_t worker, uint64_t task)
 {
     const struct call *c = arg;
-    uint64_t tile = task % c->n_tiles;
-    const struct dev_matmul *op = c->ops;
-    for (; tile >= tiles_of(c, op); op++)
-        tile -= tiles_of(c, op);
-    struct span s = {.op = op, .row0 = (uint32_t)tile * c->tile, .col0 = (uint32_t)(task / c->n_tiles) * c->chunk};
-    s.row1 = op->w.n_out - s.row0 < c->tile ? op->w.n_out : s.row0 + c->tile;
-    s.n_col = c->n_row - s.col0 < c->chunk ? c->n_row - s.col0 : c->chunk;
-    s.y = cpu_f32(op->dst) + (size_t)s.col0 * op->dst_stride;
-    if (float_product(c->d, op->w.type))
+    uint64_t tile = task % c->n_tiles, first = task / c->n_tiles * c->chunk;
+    struct product p = product_at(c, product_of(c, &tile));
+    if (first >= p.n_col)
+        return;
+    struct span s = {.p = &p, .row0 = (uint32_t)tile * c->tile, .col0 = p.col0 + (uint32_t)first};
+    s.row1 = p.w->n_out - s.row0 < c->tile ? p.w->n_out : s.row0 + c->tile;
+    s.n_col = p.n_col - first < c->chunk ? p.n_col - (uint32_t)first : c->chunk;
+    s.y = p.dst + first * p.dst_stride;
+    if (float_product(c->d, p.w->type))
         run_float(c, &s, worker);
     else if (c->columns)
         run_quantised(c, &s, worker);
     else
         run_precise(c, &s, worker);
-    const float *bias = cpu_f32(op->bias);
-    for (uint32_t i = 0; bias && i < s.n_col; i++)
-        c->d->k.vec.add(s.y + (size_t)i * op->dst_stride + s.row0, bias + s.row0, s.row1 - s.row0);
+    for (uint32_t i = 0; p.bias && i < s.n_col; i++)
+        c->d->k.vec.add(s.y + (size_t)i * p.dst_stride + s.row0, p.bias + s.row0, s.row1 - s.row0);
 }
 
 static void quantise_task(void *arg, uint32_t worker, uint64_t row)
 {
     (void)worker;
     const struct call *c = arg;
-    mm_quantise(&c->d->k.mm, c->src + row * c->src_stride, c->n_in, c->columns, (uint32_t)row, c->n_row);
+    mm_quantise(&c->d->k.mm, column_at(c, row), c->n_in, c->columns, (uint32_t)row, c->n_row);
 }
 
 /* A stride of columns for n_in floats: of lines of 64 bytes, 13 modulo 64, so that columns spread over the sets of the caches. */
@@ -161,7 +206,7 @@ static void spread_task(void *arg, uint32_t worker, uint64_t row)
 {
     (void)worker;
     const struct call *c = arg;
-    memcpy((float *)c->d->columns.data + row * spread(c->n_in), c->src + row * c->src_stride, c->n_in * sizeof(float));
+    memcpy((float *)c->d->columns.data + row * spread(c->n_in), column_at(c, row), c->n_in * sizeof(float));
 }
 
 /* Many columns whose stride is a power of two would compete for a few sets of the caches: they are copied. */
@@ -177,6 +222,7 @@ static bool spread_columns(struct call *c)
     cpu_run(c->d, c->n_row, (uint64_t)c->n_row * c->n_in, spread_task, c);
     c->src = c->d->columns.data;
     c->src_stride = spread(c->n_in);
+    c->group_rows = c->n_row;
     return true;
 }
 
@@ -184,9 +230,9 @@ static bool spread_columns(struct call *c)
 static bool prepare_floats(struct call *c, bool precise)
 {
     uint64_t rows = precise ? (uint64_t)precise_rows(c->n_in) * c->n_in * sizeof(float) : 0;
-    if ((c->n_row > 1 || precise) && !cpu_workers_need(c->d, FMM_SCRATCH_BYTES + rows))
+    if ((c->most > 1 || precise) && !cpu_workers_need(c->d, FMM_SCRATCH_BYTES + rows))
         return false;
-    return c->n_row < MIN_SPREAD || spread_columns(c);
+    return c->most < MIN_SPREAD || spread_columns(c);
 }
 
 static bool quantise_columns(struct call *c)
@@ -203,7 +249,7 @@ static bool prepare(struct call *c)
 {
     bool packed = false, floats = false, precise = c->d->numerics == INFER_NUMERICS_PRECISE;
     for (uint32_t i = 0; i < c->n_ops; i++) {
-        int32_t type = c->ops[i].w.type;
+        int32_t type = weight_at(c, i)->type;
         if (!cpu_device_can_multiply(type)) {
             cpu_fail(c->d, INFER_ERROR_INTERNAL);
             return false;
@@ -214,7 +260,7 @@ static bool prepare(struct call *c)
     if (packed && !precise && !quantise_columns(c))
         return false;
     if (floats && c->columns) /* of both kinds: rare */
-        return c->n_row == 1 || cpu_workers_need(c->d, FMM_SCRATCH_BYTES);
+        return c->most == 1 || cpu_workers_need(c->d, FMM_SCRATCH_BYTES);
     return c->columns || prepare_floats(c, packed);
 }
 
@@ -235,21 +281,37 @@ static uint32_t even_parts(uint32_t n, uint32_t most)
 static void choose_tiles(struct call *c)
 {
     uint64_t rows = 0, threads = pool_threads(c->d->pool);
-    for (uint32_t i = 0; i < c->n_ops; i++)
-        rows += c->ops[i].w.n_out;
-    if (c->n_row == 1) {
+    bool even = true;
+    for (uint32_t i = 0; i < c->n_ops; i++) {
+        rows += weight_at(c, i)->n_out;
+        even = even && weight_at(c, i)->n_out == weight_at(c, 0)->n_out;
+    }
+    if (c->most == 1) {
         c->chunk = 1;
-        c->tile = clamp_tile(rows / (threads * 8), MIN_TILE_BYTES / (c->ops[0].w.row_bytes + 1), 512);
+        c->tile = clamp_tile(rows / (threads * 8), MIN_TILE_BYTES / (weight_at(c, 0)->row_bytes + 1), 512);
     } else if (!c->columns) {
-        c->chunk = even_parts(c->n_row, FMM_COLS);
+        c->chunk = even_parts(c->most, FMM_COLS);
         c->tile = clamp_tile(rows / (threads * 8), 16, FMM_ROWS);
     } else {
-        c->chunk = c->n_row;
+        c->chunk = c->most;
         c->tile = clamp_tile(rows / (threads * 8), 16, 64);
     }
     c->n_tiles = 0;
     for (uint32_t i = 0; i < c->n_ops; i++)
-        c->n_tiles += tiles_of(c, &c->ops[i]);
+        c->n_tiles += tiles_of(c, i);
+    c->each = even ? tiles_of(c, 0) : 0;
+}
+
+static void run(struct call *c)
+{
+    c->n_in = weight_at(c, 0)->n_in;
+    if (!prepare(c))
+        return;
+    choose_tiles(c);
+    uint64_t chunks = (c->most + (uint64_t)c->chunk - 1) / c->chunk, work = 0;
+    for (uint32_t i = 0; i < c->n_ops; i++)
+        work += (uint64_t)weight_at(c, i)->n_out * c->n_in * (c->parts ? c->parts[i].n_row : c->n_row) / 4;
+    cpu_run(c->d, c->n_tiles * chunks, work, product_task, c);
 }
 
 void cpu_matmul(struct device *dev, struct dev_ref src, uint32_t src_stride, uint32_t n_row, const struct dev_matmul *ops,
@@ -260,17 +322,29 @@ void cpu_matmul(struct device *dev, struct dev_ref src, uint32_t src_stride, uin
         .ops = ops,
         .n_ops = n_ops,
         .n_row = n_row,
+        .most = n_row,
         .src = cpu_f32(src),
         .src_stride = src_stride,
+        .group_rows = n_row,
     };
-    if (c.d->failed || !n_row || !n_ops)
-        return;
-    c.n_in = ops[0].w.n_in;
-    if (!prepare(&c))
-        return;
-    choose_tiles(&c);
-    uint64_t chunks = (n_row + (uint64_t)c.chunk - 1) / c.chunk, work = 0;
-    for (uint32_t i = 0; i < n_ops; i++)
-        work += (uint64_t)ops[i].w.n_out * c.n_in * n_row / 4;
-    cpu_run(c.d, c.n_tiles * chunks, work, product_task, &c);
+    if (!c.d->failed && n_row && n_ops)
+        run(&c);
+}
+
+void cpu_matmul_parts(struct device *dev, const struct dev_rows *src, const struct dev_part *parts, uint32_t n_parts)
+{
+    struct call c = {
+        .d = cpu_of(dev),
+        .parts = parts,
+        .n_ops = n_parts,
+        .n_row = src->n_group * src->n_row,
+        .src = cpu_f32(src->src),
+        .src_stride = src->row_stride,
+        .group_rows = src->n_row,
+        .group_stride = src->group_stride,
+    };
+    for (uint32_t i = 0; i < n_parts; i++)
+        c.most = parts[i].n_row > c.most ? parts[i].n_row : c.most;
+    if (!c.d->failed && c.n_row && c.most)
+        run(&c);
 }

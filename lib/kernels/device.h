@@ -43,6 +43,34 @@ struct dev_matmul {
     uint32_t dst_stride;  /* floats between rows of dst */
 };
 
+/* Rows of several groups of the same size: row r of group g lies at src + g * group_stride + r * row_stride floats. Counted through, it is row
+ * g * n_row + r. */
+struct dev_rows {
+    struct dev_ref src;
+    uint32_t n_group, n_row; /* of a group */
+    uint32_t group_stride, row_stride;
+};
+
+/* dst[r] = w * row (first_row + r), for n_row rows of one group. */
+struct dev_part {
+    struct dev_weight w;
+    struct dev_ref dst;
+    uint32_t dst_stride; /* floats between rows of dst */
+    uint32_t first_row, n_row;
+};
+
+/* dst[r] = (add: dst[r] * dst_weights[r]) + the sum over k < n_each, in this order from k = 0, of weights[r * n_each + k] * src[rows[r * n_each + k]]:
+ * each product and each sum is rounded, the sum first, then added to the product of dst. Rows of src are `width` floats, packed as dst's are; each is
+ * named once at most, and is undefined afterwards. */
+struct dev_combine {
+    struct dev_ref dst, src;
+    uint32_t n_row, n_each, width;
+    const uint32_t *rows;     /* host memory, [n_row][n_each] */
+    const float *weights;     /* host memory, [n_row][n_each] */
+    bool add;
+    const float *dst_weights; /* host memory, [n_row]; NULL: 1 */
+};
+
 enum dev_norm_kind { DEV_NORM_RMS, DEV_NORM_LAYER };
 
 /* dst[r] = norm(src[r]) * weight (+ bias), over n_row rows of `width` floats. Rows come in n_outer groups of n_inner:
@@ -51,11 +79,12 @@ enum dev_norm_kind { DEV_NORM_RMS, DEV_NORM_LAYER };
 struct dev_norm {
     enum dev_norm_kind kind;
     struct dev_ref dst, src;     /* the same or disjoint */
-    struct dev_ref weight, bias; /* f32 [width]; bias may be absent */
+    struct dev_ref weight, bias; /* f32 [width]; bias may be absent, and is not with weight_stride */
     uint32_t n_outer, n_inner, width;
     uint32_t dst_stride, src_stride; /* floats between outer rows */
     float eps;
     struct dev_ref add; /* laid out as src; or absent. May be dst */
+    uint32_t weight_stride; /* floats between the weights of a group's inner rows; 0: all have the same */
 };
 
 enum dev_rope_kind {
@@ -72,7 +101,7 @@ struct dev_rope {
     uint32_t stride; /* floats between rows of x */
 };
 
-enum dev_act { DEV_ACT_SILU, DEV_ACT_GELU_TANH, DEV_ACT_GELU_ERF, DEV_ACT_RELU };
+enum dev_act { DEV_ACT_SILU, DEV_ACT_GELU_TANH, DEV_ACT_GELU_ERF, DEV_ACT_RELU, DEV_ACT_RELU2 };
 
 #define DEV_KV_PAGE 64u /* positions in a KV page: a constant of the numerics version */
 
@@ -179,6 +208,11 @@ struct device_ops {
     /* Several products of the same src [n_row][src_stride], so that it is quantised once; all have the same n_in. */
     void (*matmul)(struct device *d, struct dev_ref src, uint32_t src_stride, uint32_t n_row, const struct dev_matmul *ops,
                    uint32_t n_ops);
+    /* Products of some of the rows each; all have the same n_in. dst and src do not overlap. */
+    void (*matmul_parts)(struct device *d, const struct dev_rows *src, const struct dev_part *parts, uint32_t n_parts);
+    void (*combine)(struct device *d, const struct dev_combine *op);
+    /* Advice: these bytes of an imported buffer will be read soon. */
+    void (*will_need)(struct device *d, struct dev_ref ref, uint64_t bytes);
     /* table[r][i] = cos, sin of positions[r] * inv_freq[i], times mscale. positions [n_row] host memory; inv_freq f32 [n_half]. */
     void (*rope_table)(struct device *d, struct dev_ref table, struct dev_ref inv_freq, uint32_t n_half,
                        const uint32_t *positions, uint32_t n_row, float mscale);

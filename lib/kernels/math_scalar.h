@@ -156,6 +156,11 @@ static inline float math_relu(float x)
     return x > 0.0f ? x : 0.0f;
 }
 
+static inline float math_relu2(float x)
+{
+    return math_relu(x) * math_relu(x);
+}
+
 static inline float math_softcap(float x, float cap)
 {
     return cap * math_tanh(x / cap);

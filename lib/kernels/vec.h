@@ -13,6 +13,7 @@
  *                x/2 (1 + tanh u), without its cancellation
  *   gelu_erf     (0.5 * x) * (1 + erf(x * sqrt(1/2)))
  *   relu         x > 0 ? x : +0 (NaN and -0 give +0)
+ *   relu2        r * r, r = relu(x)
  *   softcap      cap * tanh(x / cap)
  *   max          m = x > m ? x : m in 16 strided partials from -inf, then the tree of the same select: NaNs are passed over
  *   matmul       16 partials with fma over the inputs, then the tree. Inputs beyond n_in up to a multiple of 16 count as +0 * +0.
@@ -75,6 +76,7 @@ typedef void vec_matmul_fn(const struct fmm_args *a);
     X(gelu_tanh, vec_act_fn)                                                                                           \
     X(gelu_erf, vec_act_fn)                                                                                            \
     X(relu, vec_act_fn)                                                                                                \
+    X(relu2, vec_act_fn)                                                                                               \
     X(add, vec_add_fn)                                                                                                 \
     X(scale, vec_scale_fn)                                                                                             \
     X(softcap, vec_softcap_fn)                                                                                         \

@@ -156,6 +156,11 @@ static inline VF relu(VF x)
     return V_GREATER(x, V_SET(0.0f));
 }
 
+static inline VF relu2(VF x)
+{
+    return V_MUL(relu(x), relu(x));
+}
+
 #define ACT(name)                                                                                                      \
     void NAME(vec_##name)(float *dst, const float *gate, const float *up, size_t n)                                    \
     {                                                                                                                  \
@@ -173,6 +178,7 @@ ACT(silu)
 ACT(gelu_tanh)
 ACT(gelu_erf)
 ACT(relu)
+ACT(relu2)
 
 void NAME(vec_add)(float *dst, const float *src, size_t n)
 {

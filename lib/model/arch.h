@@ -10,6 +10,8 @@
 #include "kernels/device.h"
 
 #define MODEL_MAX_LAYERS 512u
+#define MODEL_MAX_EXPERTS 1024u
+#define MODEL_MAX_USED_EXPERTS 64u
 
 /* Where a weight goes. Vectors (norm weights, biases) and matrices share the list. */
 enum slot {
@@ -25,6 +27,8 @@ enum slot {
     SLOT_OUT_NORM_B,
     SLOT_OUTPUT,
     SLOT_ROPE_FACTORS,
+    SLOT_ROPE_SHORT, /* LongRoPE's factors: for contexts up to the original one, */
+    SLOT_ROPE_LONG,  /* and for longer ones */
     SLOT_GLOBAL_COUNT,
     /* one a layer */
     SLOT_ATTN_NORM = SLOT_GLOBAL_COUNT,
@@ -51,6 +55,17 @@ enum slot {
     SLOT_FFN_POST_NORM,
     SLOT_LAYER_NORM, /* of x + feed-forward, where norms come behind (arch.post_norm); the one of x + attention is SLOT_FFN_NORM */
     SLOT_LAYER_NORM_B,
+    /* of layers with experts, which have none of SLOT_GATE to SLOT_DOWN_B */
+    SLOT_ROUTER,
+    SLOT_SHARED_ROUTER, /* its product, through a sigmoid, scales the shared expert */
+    SLOT_SHARED_GATE,
+    SLOT_SHARED_UP,
+    SLOT_SHARED_DOWN,
+    SLOT_ROUTER_BIAS, /* for the choice alone; this and the experts are bound by net_experts.c, elsewhere than in layer.w */
+    SLOT_EXP_GATE,
+    SLOT_EXP_UP,
+    SLOT_EXP_DOWN,
+    SLOT_NONE, /* filled by nothing: the bias of products without one */
     SLOT_COUNT
 };
 
@@ -72,12 +87,22 @@ enum slot_shape {
     SHAPE_EMBD_TO_KV,
     SHAPE_Q_TO_EMBD,
     SHAPE_EMBD_TO_FF,
-    SHAPE_FF_TO_EMBD
+    SHAPE_FF_TO_EMBD,
+    SHAPE_EXPERTS,         /* [n_expert] */
+    SHAPE_EMBD_TO_EXPERTS, /* [n_expert][n_embd] */
+    SHAPE_EMBD_TO_SHARED,  /* [n_ff_shared][n_embd] */
+    SHAPE_SHARED_TO_EMBD,
+    SHAPE_EMBD_TO_EXP,     /* of each expert: [n_ff_exp][n_embd] */
+    SHAPE_EXP_TO_EMBD
 };
 
 enum slot_flags {
     SLOT_OPTIONAL = 1,
-    SLOT_FUSED_QKV = 2 /* the tensor holds Q, K and V one after the other; this slot takes its part of the rows */
+    SLOT_FUSED_QKV = 2, /* the tensor holds Q, K and V one after the other; this slot takes its part of the rows */
+    SLOT_FUSED_GATE_UP = 4,   /* likewise gate and up */
+    SLOT_ALL_HEADS = 8,       /* a norm's weights over all heads as one row, not over each */
+    SLOT_EACH_HEAD = 16,      /* a norm's weights differ from head to head: [heads][head_dim] */
+    SLOT_UNLESS_PARALLEL = 32 /* optional where hparams.parallel */
 };
 
 /* One tensor name that fills a slot; %u in it stands for the layer's number. Several entries for a slot: the first that exists is taken. */
@@ -85,6 +110,13 @@ struct slot_name {
     uint8_t slot;  /* enum slot */
     uint8_t flags; /* enum slot_flags */
     const char *name;
+};
+
+/* How a router's products become weights of experts. */
+enum router {
+    ROUTER_SOFTMAX = 1,  /* over all experts; the largest are chosen */
+    ROUTER_SIGMOID,      /* of each */
+    ROUTER_SOFTMAX_LAST  /* the largest products are chosen, then softmax over these */
 };
 
 enum positions { POSITIONS_ROPE, POSITIONS_LEARNED };
@@ -103,6 +135,11 @@ struct arch {
                                 all layers have the window, if there is one */
     uint32_t scale_by_width_layers; /* a model with this many layers scales scores by 1/sqrt(n_embd / n_head); 0: none does */
     float local_rope_base;   /* of window layers, when the file does not say; 0: as the others */
+    uint32_t default_window; /* when the file does not say */
+    float attn_softcap, final_softcap; /* likewise */
+    bool may_be_parallel;    /* the file may say use_parallel_residual */
+    bool divides_logits;     /* the file's logit_scale is a divisor */
+    bool norm_experts;       /* unless the file says: the weights of the chosen experts are divided by their sum */
     const struct slot_name *slots;
     size_t n_slots;
 };
@@ -113,6 +150,7 @@ struct arch_list {
     size_t n;
 };
 extern const struct arch_list arch_dense; /* architectures.c */
+extern const struct arch_list arch_moe;   /* arch_moe.c */
 extern const struct arch_list arch_bert;
 
 /* NULL: not known. */
@@ -132,16 +170,32 @@ struct hparams {
     float attn_softcap, final_softcap; /* 0: none */
     float embed_scale;
     float logit_scale;                 /* 1: none */
+    float residual_scale;              /* of what attention and feed-forward add; 1: none */
+    bool parallel; /* attention and feed-forward of a layer read the same norm, where the layer has no second one */
+    /* experts: layers from n_dense on have them; n_expert 0: none has */
+    uint32_t n_expert, n_expert_used, n_dense;
+    uint32_t n_ff_exp, n_ff_shared;    /* of each expert; of the shared one, 0: there is none */
+    uint32_t n_expert_groups, n_groups_used; /* experts are chosen from the best groups; 1: from all */
+    enum router router;
+    bool norm_experts;
+    float expert_scale;                /* of the weights, in the end */
     uint32_t window;                   /* elements that a windowed layer sees, the own one included; 0: none */
     bool windowed[MODEL_MAX_LAYERS]; /* layer sees the window only */
     double rope_base, rope_base_local;
     enum dev_rope_kind rope; /* the architecture's, or DEV_ROPE_HALVES where the file keeps Q and K as Hugging Face does */
     enum rope_scaling rope_scaling;
+    bool rope_is_long; /* LongRoPE: the model's context is longer than the original one */
     double rope_factor;      /* context extension, >= 1 for linear and yarn */
+    double rope_orig_ctx, rope_attn_factor; /* the latter scales cos and sin */
+    double yarn_ext_factor, yarn_beta_fast, yarn_beta_slow;
     bool encoder;            /* the architecture's, unless the file says otherwise: no session can be made of it */
     uint32_t embed_tokens;   /* most tokens of a text that an embedding is made of, unless the caller says otherwise */
     int32_t pooling;         /* INFER_POOLING_*: what the file says, else the mean for encoders and the last row for others */
-    double yarn_orig_ctx, yarn_ext_factor, yarn_attn_factor, yarn_beta_fast, yarn_beta_slow;
 };
+
+static inline bool hparams_has_experts(const struct hparams *h, uint32_t layer)
+{
+    return h->n_expert && layer >= h->n_dense;
+}
 
 #endif

@@ -23,6 +23,30 @@
     {                                                                                                                  \
         SLOT_DOWN, 0, "blk.%u.ffn_down.weight"                                                                         \
     }
+#define QKV_BIASES(flags)                                                                                              \
+    {SLOT_Q_B, flags, "blk.%u.attn_q.bias"}, {SLOT_K_B, flags, "blk.%u.attn_k.bias"},                                  \
+    {                                                                                                                  \
+        SLOT_V_B, flags, "blk.%u.attn_v.bias"                                                                          \
+    }
+/* Of layer norms. */
+#define NORM_BIASES                                                                                                    \
+    {SLOT_OUT_NORM_B, 0, "output_norm.bias"}, {SLOT_ATTN_NORM_B, 0, "blk.%u.attn_norm.bias"},                          \
+    {                                                                                                                  \
+        SLOT_FFN_NORM_B, SLOT_UNLESS_PARALLEL, "blk.%u.ffn_norm.bias"                                                  \
+    }
+/* Each expert's matrices one after another in one tensor, or a tensor each. */
+#define EXPERTS                                                                                                        \
+    {SLOT_ROUTER, 0, "blk.%u.ffn_gate_inp.weight"}, {SLOT_EXP_GATE, 0, "blk.%u.ffn_gate_exps.weight"},                 \
+        {SLOT_EXP_GATE, 0, "blk.%u.ffn_gate.%u.weight"}, {SLOT_EXP_UP, 0, "blk.%u.ffn_up_exps.weight"},                \
+        {SLOT_EXP_UP, 0, "blk.%u.ffn_up.%u.weight"}, {SLOT_EXP_DOWN, 0, "blk.%u.ffn_down_exps.weight"},                \
+    {                                                                                                                  \
+        SLOT_EXP_DOWN, 0, "blk.%u.ffn_down.%u.weight"                                                                  \
+    }
+#define SHARED_EXPERT                                                                                                  \
+    {SLOT_SHARED_GATE, 0, "blk.%u.ffn_gate_shexp.weight"}, {SLOT_SHARED_UP, 0, "blk.%u.ffn_up_shexp.weight"},          \
+    {                                                                                                                  \
+        SLOT_SHARED_DOWN, 0, "blk.%u.ffn_down_shexp.weight"                                                            \
+    }
 #define ROPE_FACTORS                                                                                                   \
     {                                                                                                                  \
         SLOT_ROPE_FACTORS, SLOT_OPTIONAL, "rope_freqs.weight"                                                          \

@@ -8,23 +8,20 @@ static const struct slot_name llama_slots[] = {
     EMBEDDINGS,
     ROPE_FACTORS,
     SEPARATE_QKV,
-    {SLOT_Q_B, SLOT_OPTIONAL, "blk.%u.attn_q.bias"},
-    {SLOT_K_B, SLOT_OPTIONAL, "blk.%u.attn_k.bias"},
-    {SLOT_V_B, SLOT_OPTIONAL, "blk.%u.attn_v.bias"},
+    QKV_BIASES(SLOT_OPTIONAL),
     {SLOT_ATTN_OUT_B, SLOT_OPTIONAL, "blk.%u.attn_output.bias"},
     GATED_FFN,
     {SLOT_GATE_B, SLOT_OPTIONAL, "blk.%u.ffn_gate.bias"},
     {SLOT_UP_B, SLOT_OPTIONAL, "blk.%u.ffn_up.bias"},
     {SLOT_DOWN_B, SLOT_OPTIONAL, "blk.%u.ffn_down.bias"},
+    EXPERTS, /* Mixtral */
 };
 
 static const struct slot_name qwen2_slots[] = {
     EMBEDDINGS,
     ROPE_FACTORS,
     SEPARATE_QKV,
-    {SLOT_Q_B, 0, "blk.%u.attn_q.bias"},
-    {SLOT_K_B, 0, "blk.%u.attn_k.bias"},
-    {SLOT_V_B, 0, "blk.%u.attn_v.bias"},
+    QKV_BIASES(0),
     GATED_FFN,
 };
 
@@ -45,6 +42,86 @@ static const struct slot_name gemma3_slots[] = {
     {SLOT_ATTN_POST_NORM, 0, "blk.%u.post_attention_norm.weight"},
     GATED_FFN,
     {SLOT_FFN_POST_NORM, 0, "blk.%u.post_ffw_norm.weight"},
+};
+
+static const struct slot_name gemma2_slots[] = {
+    EMBEDDINGS,
+    SEPARATE_QKV,
+    {SLOT_ATTN_POST_NORM, 0, "blk.%u.post_attention_norm.weight"},
+    GATED_FFN,
+    {SLOT_FFN_POST_NORM, 0, "blk.%u.post_ffw_norm.weight"},
+};
+
+static const struct slot_name phi3_slots[] = {
+    EMBEDDINGS,
+    {SLOT_ROPE_SHORT, SLOT_OPTIONAL, "rope_factors_short.weight"},
+    {SLOT_ROPE_LONG, SLOT_OPTIONAL, "rope_factors_long.weight"},
+    {SLOT_ATTN_NORM, 0, "blk.%u.attn_norm.weight"},
+    {SLOT_Q, SLOT_FUSED_QKV, "blk.%u.attn_qkv.weight"},
+    {SLOT_K, SLOT_FUSED_QKV, "blk.%u.attn_qkv.weight"},
+    {SLOT_V, SLOT_FUSED_QKV, "blk.%u.attn_qkv.weight"},
+    {SLOT_ATTN_OUT, 0, "blk.%u.attn_output.weight"},
+    {SLOT_FFN_NORM, 0, "blk.%u.ffn_norm.weight"},
+    {SLOT_GATE, SLOT_FUSED_GATE_UP, "blk.%u.ffn_up.weight"},
+    {SLOT_UP, SLOT_FUSED_GATE_UP, "blk.%u.ffn_up.weight"},
+    {SLOT_DOWN, 0, "blk.%u.ffn_down.weight"},
+};
+
+static const struct slot_name nemotron_slots[] = {
+    EMBEDDINGS,
+    ROPE_FACTORS,
+    SEPARATE_QKV,
+    QKV_BIASES(SLOT_OPTIONAL),
+    {SLOT_ATTN_OUT_B, SLOT_OPTIONAL, "blk.%u.attn_output.bias"},
+    {SLOT_FFN_NORM, 0, "blk.%u.ffn_norm.weight"},
+    NORM_BIASES,
+    {SLOT_UP, 0, "blk.%u.ffn_up.weight"},
+    {SLOT_UP_B, SLOT_OPTIONAL, "blk.%u.ffn_up.bias"},
+    {SLOT_DOWN, 0, "blk.%u.ffn_down.weight"},
+    {SLOT_DOWN_B, SLOT_OPTIONAL, "blk.%u.ffn_down.bias"},
+};
+
+static const struct slot_name olmo2_slots[] = {
+    EMBEDDINGS,
+    {SLOT_Q, 0, "blk.%u.attn_q.weight"},
+    {SLOT_K, 0, "blk.%u.attn_k.weight"},
+    {SLOT_V, 0, "blk.%u.attn_v.weight"},
+    {SLOT_Q_NORM, SLOT_ALL_HEADS, "blk.%u.attn_q_norm.weight"},
+    {SLOT_K_NORM, SLOT_ALL_HEADS, "blk.%u.attn_k_norm.weight"},
+    {SLOT_ATTN_OUT, 0, "blk.%u.attn_output.weight"},
+    {SLOT_ATTN_POST_NORM, 0, "blk.%u.post_attention_norm.weight"},
+    {SLOT_GATE, 0, "blk.%u.ffn_gate.weight"},
+    {SLOT_UP, 0, "blk.%u.ffn_up.weight"},
+    {SLOT_DOWN, 0, "blk.%u.ffn_down.weight"},
+    {SLOT_FFN_POST_NORM, 0, "blk.%u.post_ffw_norm.weight"},
+};
+
+static const struct slot_name starcoder2_slots[] = {
+    EMBEDDINGS,
+    ROPE_FACTORS,
+    SEPARATE_QKV,
+    QKV_BIASES(SLOT_OPTIONAL),
+    {SLOT_ATTN_OUT_B, SLOT_OPTIONAL, "blk.%u.attn_output.bias"},
+    {SLOT_FFN_NORM, 0, "blk.%u.ffn_norm.weight"},
+    NORM_BIASES,
+    {SLOT_UP, 0, "blk.%u.ffn_up.weight"},
+    {SLOT_UP_B, SLOT_OPTIONAL, "blk.%u.ffn_up.bias"},
+    {SLOT_DOWN, 0, "blk.%u.ffn_down.weight"},
+    {SLOT_DOWN_B, SLOT_OPTIONAL, "blk.%u.ffn_down.bias"},
+};
+
+static const struct slot_name stablelm_slots[] = {
+    EMBEDDINGS,
+    ROPE_FACTORS,
+    SEPARATE_QKV,
+    QKV_BIASES(SLOT_OPTIONAL),
+    {SLOT_Q_NORM, SLOT_OPTIONAL | SLOT_EACH_HEAD, "blk.%u.attn_q_norm.weight"},
+    {SLOT_K_NORM, SLOT_OPTIONAL | SLOT_EACH_HEAD, "blk.%u.attn_k_norm.weight"},
+    {SLOT_FFN_NORM, SLOT_UNLESS_PARALLEL, "blk.%u.ffn_norm.weight"},
+    NORM_BIASES,
+    {SLOT_GATE, 0, "blk.%u.ffn_gate.weight"},
+    {SLOT_UP, 0, "blk.%u.ffn_up.weight"},
+    {SLOT_DOWN, 0, "blk.%u.ffn_down.weight"},
 };
 
 static const struct slot_name gpt2_slots[] = {
@@ -71,7 +148,7 @@ static const struct slot_name gpt2_slots[] = {
 
 static const struct arch all[] = {
     {.name = "llama", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_PAIRS, .act = DEV_ACT_SILU, .gated = true,
-     .slots = llama_slots, .n_slots = COUNT(llama_slots)},
+     .norm_experts = true, .slots = llama_slots, .n_slots = COUNT(llama_slots)},
     {.name = "qwen2", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
      .slots = qwen2_slots, .n_slots = COUNT(qwen2_slots)},
     {.name = "qwen3", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
@@ -80,6 +157,21 @@ static const struct arch all[] = {
      .scale_embeddings = true, .window_pattern = 6, .scale_by_width_layers = 62 /* the 27B */,
      .local_rope_base = 10000.0f,
      .slots = gemma3_slots, .n_slots = COUNT(gemma3_slots)},
+    {.name = "gemma2", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_GELU_TANH, .gated = true,
+     .scale_embeddings = true, .window_pattern = 2, .default_window = 4096, .attn_softcap = 50.0f, .final_softcap = 30.0f,
+     .scale_by_width_layers = 46 /* the 27B */, .slots = gemma2_slots, .n_slots = COUNT(gemma2_slots)},
+    {.name = "phi3", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
+     .slots = phi3_slots, .n_slots = COUNT(phi3_slots)},
+    {.name = "granite", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_PAIRS, .act = DEV_ACT_SILU, .gated = true, .divides_logits = true,
+     .slots = llama_slots, .n_slots = COUNT(llama_slots)},
+    {.name = "nemotron", .norm = DEV_NORM_LAYER, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_RELU2,
+     .slots = nemotron_slots, .n_slots = COUNT(nemotron_slots)},
+    {.name = "olmo2", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
+     .slots = olmo2_slots, .n_slots = COUNT(olmo2_slots)},
+    {.name = "starcoder2", .norm = DEV_NORM_LAYER, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_GELU_TANH,
+     .slots = starcoder2_slots, .n_slots = COUNT(starcoder2_slots)},
+    {.name = "stablelm", .norm = DEV_NORM_LAYER, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
+     .may_be_parallel = true, .slots = stablelm_slots, .n_slots = COUNT(stablelm_slots)},
     {.name = "gpt2", .norm = DEV_NORM_LAYER, .positions = POSITIONS_LEARNED, .act = DEV_ACT_GELU_TANH,
      .slots = gpt2_slots, .n_slots = COUNT(gpt2_slots)},
 };
@@ -88,7 +180,7 @@ const struct arch_list arch_dense = {all, COUNT(all)};
 
 const struct arch *arch_find(const char *name, size_t len)
 {
-    static const struct arch_list *const lists[] = {&arch_dense, &arch_bert};
+    static const struct arch_list *const lists[] = {&arch_dense, &arch_moe, &arch_bert};
     for (size_t l = 0; l < COUNT(lists); l++)
         for (size_t i = 0; i < lists[l]->n; i++)
             if (strlen(lists[l]->archs[i].name) == len && !memcmp(lists[l]->archs[i].name, name, len))
@@ -103,6 +195,7 @@ enum slot_shape slot_shape_of(enum slot slot)
         [SLOT_TOKEN_TYPES] = SHAPE_SOME_EMBD, [SLOT_EMBD_NORM] = SHAPE_EMBD, [SLOT_EMBD_NORM_B] = SHAPE_EMBD,
         [SLOT_DENSE_2] = SHAPE_SOME_EMBD, [SLOT_DENSE_3] = SHAPE_DENSE_3, [SLOT_LAYER_NORM] = SHAPE_EMBD,
         [SLOT_LAYER_NORM_B] = SHAPE_EMBD, [SLOT_OUT_NORM_B] = SHAPE_EMBD, [SLOT_OUTPUT] = SHAPE_VOCAB_EMBD, [SLOT_ROPE_FACTORS] = SHAPE_ROT_HALF,
+        [SLOT_ROPE_SHORT] = SHAPE_ROT_HALF, [SLOT_ROPE_LONG] = SHAPE_ROT_HALF,
         [SLOT_ATTN_NORM] = SHAPE_EMBD, [SLOT_ATTN_NORM_B] = SHAPE_EMBD, [SLOT_Q] = SHAPE_EMBD_TO_Q,
         [SLOT_Q_B] = SHAPE_Q, [SLOT_K] = SHAPE_EMBD_TO_KV, [SLOT_K_B] = SHAPE_KV, [SLOT_V] = SHAPE_EMBD_TO_KV,
         [SLOT_V_B] = SHAPE_KV, [SLOT_Q_NORM] = SHAPE_HEAD, [SLOT_K_NORM] = SHAPE_HEAD,
@@ -110,6 +203,10 @@ enum slot_shape slot_shape_of(enum slot slot)
         [SLOT_FFN_NORM] = SHAPE_EMBD, [SLOT_FFN_NORM_B] = SHAPE_EMBD, [SLOT_GATE] = SHAPE_EMBD_TO_FF,
         [SLOT_GATE_B] = SHAPE_FF, [SLOT_UP] = SHAPE_EMBD_TO_FF, [SLOT_UP_B] = SHAPE_FF,
         [SLOT_DOWN] = SHAPE_FF_TO_EMBD, [SLOT_DOWN_B] = SHAPE_EMBD, [SLOT_FFN_POST_NORM] = SHAPE_EMBD,
+        [SLOT_ROUTER] = SHAPE_EMBD_TO_EXPERTS, [SLOT_ROUTER_BIAS] = SHAPE_EXPERTS, [SLOT_SHARED_ROUTER] = SHAPE_EMBD,
+        [SLOT_SHARED_GATE] = SHAPE_EMBD_TO_SHARED, [SLOT_SHARED_UP] = SHAPE_EMBD_TO_SHARED,
+        [SLOT_SHARED_DOWN] = SHAPE_SHARED_TO_EMBD, [SLOT_EXP_GATE] = SHAPE_EMBD_TO_EXP, [SLOT_EXP_UP] = SHAPE_EMBD_TO_EXP,
+        [SLOT_EXP_DOWN] = SHAPE_EXP_TO_EMBD,
     };
     return (enum slot_shape)shapes[slot];
 }

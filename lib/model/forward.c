@@ -9,10 +9,19 @@ bool workspace_place(uint64_t *at, uint64_t *end, uint64_t rows, uint64_t width)
     return checked_mul(rows, width, &n) && checked_mul(n, 4, &n) && checked_align(n, 64, &n) && checked_add(*end, n, end);
 }
 
+/* Floats of a row of g and u: of the widest feed-forward part that the model has. */
+static uint64_t ff_width(const struct hparams *h)
+{
+    uint64_t n = !h->n_expert || h->n_dense ? h->n_ff : 0, experts = (uint64_t)h->n_expert_used * h->n_ff_exp;
+    n = experts > n ? experts : n;
+    return h->n_ff_shared > n ? h->n_ff_shared : n;
+}
+
 infer_status workspace_take(struct workspace *ws, struct workspace w, const struct net *net, uint64_t bytes, infer_error *err)
 {
     w.buf = ws->buf;
     w.bytes = ws->bytes;
+    w.routing = ws->routing;
     if (bytes > ws->bytes) {
         struct dev_buffer *buf;
         infer_status st = net->dev->ops->alloc(net->dev, bytes, &buf, err);
@@ -30,14 +39,21 @@ infer_status workspace_fit(struct workspace *ws, const struct net *net, uint32_t
 {
     const struct hparams *h = &net->h;
     struct workspace w = {0};
+    infer_status st = routing_fit(&ws->routing, net, rows, err);
+    if (st != INFER_OK)
+        return st;
     uint64_t end = 0, q_width = (uint64_t)h->n_head * h->head_dim, kv_width = (uint64_t)h->n_head_kv * h->head_dim;
+    uint64_t chosen = (uint64_t)rows * h->n_expert_used, ff = ff_width(h);
     bool ok = workspace_place(&w.x, &end, rows, h->n_embd) && workspace_place(&w.h, &end, rows, h->n_embd) &&
+              workspace_place(&w.n, &end, h->parallel ? rows : 0, h->n_embd) &&
               workspace_place(&w.q, &end, rows, q_width) && workspace_place(&w.k, &end, rows, kv_width) &&
               workspace_place(&w.v, &end, rows, kv_width) && workspace_place(&w.a, &end, rows, q_width) &&
-              workspace_place(&w.g, &end, rows, h->n_ff) && workspace_place(&w.u, &end, rows, h->n_ff) &&
+              workspace_place(&w.g, &end, rows, ff) && workspace_place(&w.u, &end, rows, ff) &&
               workspace_place(&w.rope[0], &end, rows, h->n_rot) && workspace_place(&w.rope[1], &end, rows, h->n_rot) &&
               workspace_place(&w.picked, &end, LOGIT_ROWS, h->n_embd) &&
-              workspace_place(&w.tapped, &end, LOGIT_ROWS, h->n_embd) && workspace_place(&w.logits, &end, LOGIT_ROWS, h->n_logits);
+              workspace_place(&w.tapped, &end, LOGIT_ROWS, h->n_embd) && workspace_place(&w.logits, &end, LOGIT_ROWS, h->n_logits) &&
+              workspace_place(&w.experts, &end, chosen, h->n_embd) &&
+              workspace_place(&w.products, &end, chosen ? rows : 0, h->n_expert + 1);
     return ok ? workspace_take(ws, w, net, end, err) : err_no_memory(err);
 }
 
@@ -45,15 +61,18 @@ void workspace_free(struct workspace *ws, struct device *dev)
 {
     if (ws->buf)
         dev->ops->free(dev, ws->buf);
+    if (ws->routing.alloc)
+        mem_free(ws->routing.alloc, ws->routing.block);
     *ws = (struct workspace){0};
 }
 
 struct pass pass_of(const struct net *net, const struct workspace *ws, const struct batch *b)
 {
 #define AT(name) {ws->buf, ws->name}
-    struct pass p = {.net = net, .h = &net->h, .dev = net->dev, .ops = net->dev->ops, .b = b, .x = AT(x), .hid = AT(h),
+    struct pass p = {.net = net, .h = &net->h, .dev = net->dev, .ops = net->dev->ops, .b = b, .x = AT(x), .hid = AT(h), .norm = AT(n),
                      .q = AT(q), .k = AT(k), .v = AT(v), .a = AT(a), .g = AT(g), .u = AT(u),
                      .rope = {AT(rope[0]), AT(rope[1])}, .picked = AT(picked), .tapped = AT(tapped), .logits = AT(logits),
+                     .experts = AT(experts), .products = AT(products), .routing = &ws->routing,
                      .q_width = net->h.n_head * net->h.head_dim, .kv_width = net->h.n_head_kv * net->h.head_dim};
 #undef AT
     return p;
@@ -105,6 +124,25 @@ void pass_norm(const struct pass *p, struct dev_ref x, uint32_t n_row, const str
                  const struct dev_weight *bias)
 {
     pass_add_norm(p, x, x, (struct dev_ref){0}, n_row, weight, bias);
+}
+
+struct dev_ref pass_input(const struct pass *p, uint32_t layer, enum slot norm, enum slot bias, struct dev_ref dst, struct dev_ref add)
+{
+    const struct dev_weight *w = net_layer(p->net, layer, norm);
+    if (w->data.buf)
+        pass_add_norm(p, dst, p->x, add, p->b->n_row, w, net_layer(p->net, layer, bias));
+    else if (add.buf)
+        p->ops->add(p->dev, p->x, add, (uint64_t)p->b->n_row * p->h->n_embd);
+    return w->data.buf ? dst : p->x;
+}
+
+void pass_output(const struct pass *p, uint32_t layer, enum slot post_norm)
+{
+    const struct dev_weight *post = net_layer(p->net, layer, post_norm);
+    if (post->data.buf)
+        pass_norm(p, p->hid, p->b->n_row, post, &(struct dev_weight){0});
+    if (p->h->residual_scale != 1.0f)
+        p->ops->scale(p->dev, p->hid, (uint64_t)p->b->n_row * p->h->n_embd, p->h->residual_scale);
 }
 
 void pass_multiply(const struct pass *p, uint32_t layer, struct dev_ref src, uint32_t src_stride,
@@ -178,7 +216,9 @@ infer_status forward(const struct net *net, struct workspace *ws, const struct b
         }
         pass_project(&p, layer);
         pass_attend(&p, layer);
-        pass_feed_forward(&p, layer);
+        st = pass_feed_forward(&p, layer, err);
+        if (st != INFER_OK)
+            return st;
         read_taps(&p, (int32_t)layer);
     }
     read_taps(&p, INFER_HIDDEN_FINAL);

@@ -41,12 +41,29 @@ struct batch {
     bool one_layer; /* pages have room for one layer: the one that is being computed (see encode) */
 };
 
+/* Host memory for the routing of a batch to experts; arrays in one block. r: rows of the batch, k: experts used. */
+struct routing {
+    const struct alloc *alloc; /* NULL: nothing yet */
+    void *block;
+    size_t bytes;
+    uint32_t rows;          /* of the batch that it is laid out for */
+    float *products;        /* [r][n_expert + 1]: the router's, and the shared expert's */
+    float *weights;         /* [r][k] */
+    float *shared;          /* [r] */
+    uint32_t *place;        /* [r][k]: which of the experts' rows */
+    uint32_t *row_of;       /* [r * k]: the batch's row that this one of the experts' rows is */
+    struct dev_part *parts; /* [2 * n_expert] */
+    uint16_t *chosen;       /* [n_layer][r][k]: of the last batch, by rank; a row of a layer without experts is undefined */
+};
+
 /* Device memory for activations, for one batch of at most `rows` elements. Reused from batch to batch. */
 struct workspace {
     struct dev_buffer *buf;
     uint64_t bytes;
     /* offsets into buf of f32 matrices */
-    uint64_t x, h, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits, pages;
+    uint64_t x, h, n, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits, pages;
+    uint64_t experts, products; /* [rows * n_expert_used][n_embd], [rows][n_expert + 1] */
+    struct routing routing;
 };
 
 /* Most rows of logits that are computed at once: bounds the workspace for large vocabularies. */

@@ -6,9 +6,10 @@ static void prepare_heads(const struct pass *p, uint32_t layer, struct dev_ref x
 {
     const struct dev_weight *w = net_layer(p->net, layer, norm_slot);
     uint32_t width = n_head * p->h->head_dim;
-    if (w->data.buf)
+    if (w->data.buf) /* [head_dim], [n_head][head_dim], or over all heads together */
         p->ops->norm(p->dev, &(struct dev_norm){.kind = p->net->arch->norm, .dst = x, .src = x, .weight = w->data,
-                                                .n_outer = p->b->n_row, .n_inner = n_head, .width = p->h->head_dim,
+                                                .n_outer = p->b->n_row, .n_inner = width / w->n_in, .width = w->n_in,
+                                                .weight_stride = w->n_out > 1 ? w->n_in : 0,
                                                 .dst_stride = width, .src_stride = width, .eps = p->h->eps});
     if (p->net->arch->positions == POSITIONS_ROPE)
         p->ops->rope(p->dev, &(struct dev_rope){.kind = p->h->rope, .x = x,
@@ -43,10 +44,10 @@ void pass_project(const struct pass *p, uint32_t layer)
     const struct batch *b = p->b;
     struct dev_kv kv = kv_of(p, layer);
     struct dev_exact exact = exact_of(p, layer);
-    struct dev_ref in = net->arch->post_norm ? p->x : p->hid;
+    struct dev_ref in = p->x;
     if (!net->arch->post_norm)
-        pass_add_norm(p, p->hid, p->x, layer ? p->hid : (struct dev_ref){0}, b->n_row, net_layer(net, layer, SLOT_ATTN_NORM),
-                      net_layer(net, layer, SLOT_ATTN_NORM_B));
+        in = pass_input(p, layer, SLOT_ATTN_NORM, SLOT_ATTN_NORM_B, pass_is_parallel(p, layer) ? p->norm : p->hid,
+                        layer ? p->hid : (struct dev_ref){0});
     struct product qkv[3] = {{SLOT_Q, SLOT_Q_B, p->q, p->q_width},
                              {SLOT_K, SLOT_K_B, p->k, p->kv_width},
                              {SLOT_V, SLOT_V_B, p->v, p->kv_width}};
@@ -69,7 +70,5 @@ void pass_attend(const struct pass *p, uint32_t layer)
                                                       .kv = kv_of(p, layer), .seqs = b->seqs[group], .n_seq = b->n_seq,
                                                       .lo = b->lo[group], .hi = b->hi[group], .exact = exact_of(p, layer)});
     pass_multiply(p, layer, p->a, p->q_width, &(struct product){SLOT_ATTN_OUT, SLOT_ATTN_OUT_B, p->hid, p->h->n_embd}, 1);
-    const struct dev_weight *post = net_layer(net, layer, SLOT_ATTN_POST_NORM);
-    if (post->data.buf)
-        pass_norm(p, p->hid, b->n_row, post, &(struct dev_weight){0});
+    pass_output(p, layer, SLOT_ATTN_POST_NORM);
 }

@@ -147,7 +147,7 @@ static void run_chunk(const struct net *net, const struct workspace *ws, const s
     case STAGE_PROJECT: pass_project(&p, layer); break;
     case STAGE_REST:
         pass_attend(&p, layer);
-        pass_feed_forward(&p, layer);
+        (void)pass_feed_forward(&p, layer, NULL); /* encoders have no experts: nothing fails */
         break;
     case STAGE_END: /* post-norm models have no final norm */
         if (!net->arch->post_norm)

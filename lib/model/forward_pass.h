@@ -4,14 +4,16 @@
 
 #include "model/forward.h"
 
-/* x: the residual stream. hid: what the part before left to be added to it. All f32 [n_row][width]. */
+/* x: the residual stream. hid: what the part before left to be added to it. norm: what both parts of a parallel layer read. All f32
+ * [n_row][width]. */
 struct pass {
     const struct net *net;
     const struct hparams *h;
     struct device *dev;
     const struct device_ops *ops;
     const struct batch *b;
-    struct dev_ref x, hid, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits;
+    struct dev_ref x, hid, norm, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits, experts, products;
+    const struct routing *routing;
     uint32_t q_width, kv_width;
 };
 
@@ -29,6 +31,16 @@ void pass_add_norm(const struct pass *p, struct dev_ref dst, struct dev_ref src,
 void pass_norm(const struct pass *p, struct dev_ref x, uint32_t n_row, const struct dev_weight *weight,
                const struct dev_weight *bias);
 
+/* What a part of a layer reads: norm(x) in dst, or x itself where the layer has no such norm; after x += add, unless that is absent. */
+struct dev_ref pass_input(const struct pass *p, uint32_t layer, enum slot norm, enum slot bias, struct dev_ref dst, struct dev_ref add);
+/* Does the feed-forward part read what attention reads? */
+static inline bool pass_is_parallel(const struct pass *p, uint32_t layer)
+{
+    return p->h->parallel && !net_layer(p->net, layer, SLOT_FFN_NORM)->data.buf;
+}
+/* What a part did to hid when its products are done: the post norm, if there is one, and the residual scale. */
+void pass_output(const struct pass *p, uint32_t layer, enum slot post_norm);
+
 /* One weight of a layer and where its product goes. */
 struct product {
     enum slot weight, bias; /* of an architecture without biases: a slot that no tensor fills */
@@ -44,7 +56,13 @@ void pass_multiply(const struct pass *p, uint32_t layer, struct dev_ref src, uin
  * hid = attention(x). Two steps, so that keys and values of all elements can be there before any is attended to: */
 void pass_project(const struct pass *p, uint32_t layer); /* q; keys and values to the pages */
 void pass_attend(const struct pass *p, uint32_t layer);  /* hid */
-/* x += hid; hid = feed_forward(norm(x)). Where norms come behind: x = norm(x + hid); x = norm(x + feed_forward(x)) */
-void pass_feed_forward(const struct pass *p, uint32_t layer);
+/* x += hid; hid = feed_forward(norm(x)). Where norms come behind: x = norm(x + hid); x = norm(x + feed_forward(x)). Fails only where experts are chosen,
+ * which waits for the device. */
+infer_status pass_feed_forward(const struct pass *p, uint32_t layer, infer_error *err);
+/* hid = the experts' part of a layer, of hid. */
+infer_status pass_experts(const struct pass *p, uint32_t layer, infer_error *err);
+
+/* Room for the routing of `rows` rows; forward_moe.c. */
+infer_status routing_fit(struct routing *r, const struct net *net, uint32_t rows, infer_error *err);
 
 #endif

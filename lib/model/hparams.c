@@ -63,6 +63,15 @@ static float get_f32(struct reader *r, const char *suffix, float absent, float l
     return v;
 }
 
+static bool get_bool(struct reader *r, const char *suffix)
+{
+    struct key k = key_of(r->arch, suffix);
+    bool v = false;
+    if (r->st == INFER_OK)
+        r->st = file_get_bool_or(r->f, k.s, false, &v, r->err);
+    return v;
+}
+
 /* A number that some files give for each layer. Layers that differ are not supported. */
 static uint32_t get_same(struct reader *r, const char *suffix, uint32_t absent, uint32_t n_layer, uint32_t hi)
 {
@@ -101,12 +110,55 @@ static void read_sizes(struct reader *r, struct hparams *h)
         bad_value(r, "attention.key_length", INFER_ERROR_UNSUPPORTED, "the head size must be a multiple of 8");
     if (r->st == INFER_OK && (uint64_t)h->n_head * h->head_dim > MODEL_MAX_WIDTH)
         bad_value(r, "attention.head_count", INFER_ERROR_VALUE, "heads times head size is too large");
-    uint32_t experts = get_u32(r, "expert_count", 0, 0, UINT32_MAX);
-    uint32_t used = get_u32(r, "expert_used_count", 0, 0, UINT32_MAX);
-    if (r->st == INFER_OK && used > experts)
-        bad_value(r, "expert_used_count", INFER_ERROR_VALUE, "more experts are used than there are");
-    if (r->st == INFER_OK && experts)
-        bad_value(r, "expert_count", INFER_ERROR_UNSUPPORTED, "mixtures of experts are not supported yet");
+}
+
+static void read_router(struct reader *r, struct hparams *h)
+{
+    struct key k = key_of(r->arch, "expert_weights_norm");
+    uint32_t kind = get_u32(r, "expert_gating_func", ROUTER_SOFTMAX, 0, 255);
+    h->router = kind ? (enum router)kind : ROUTER_SOFTMAX; /* 0: none given */
+    if (r->st == INFER_OK && h->router > ROUTER_SOFTMAX_LAST)
+        bad_value(r, "expert_gating_func", INFER_ERROR_UNSUPPORTED, "this kind of router is not supported");
+    if (r->st == INFER_OK)
+        r->st = file_get_bool_or(r->f, k.s, r->arch->norm_experts, &h->norm_experts, r->err);
+    h->expert_scale = get_f32(r, "expert_weights_scale", 1, 0, 1e6f);
+    if (h->expert_scale == 0) /* how some converters say that there is none */
+        h->expert_scale = 1;
+    h->n_expert_groups = get_u32(r, "expert_group_count", 1, 0, h->n_expert);
+    h->n_groups_used = get_u32(r, "expert_group_used_count", h->n_expert_groups, 0, h->n_expert_groups);
+    if (h->n_expert_groups <= 1)
+        h->n_expert_groups = h->n_groups_used = 1;
+    if (r->st == INFER_OK && (h->n_expert % h->n_expert_groups || !h->n_groups_used))
+        bad_value(r, "expert_group_count", INFER_ERROR_VALUE, "does not divide the number of experts, or no group is used");
+    else if (r->st == INFER_OK && h->n_expert_used > h->n_expert / h->n_expert_groups * h->n_groups_used)
+        bad_value(r, "expert_group_used_count", INFER_ERROR_VALUE, "the groups used have fewer experts than are used");
+}
+
+static bool has_slot(const struct arch *arch, enum slot slot)
+{
+    for (size_t i = 0; i < arch->n_slots; i++)
+        if (arch->slots[i].slot == slot)
+            return true;
+    return false;
+}
+
+static void read_experts(struct reader *r, struct hparams *h)
+{
+    h->n_expert = get_u32(r, "expert_count", 0, 0, MODEL_MAX_EXPERTS);
+    h->n_expert_used = get_u32(r, "expert_used_count", h->n_expert ? UINT32_MAX : 0, 0, MODEL_MAX_USED_EXPERTS);
+    if (r->st == INFER_OK && (h->n_expert_used > h->n_expert || (h->n_expert && !h->n_expert_used)))
+        bad_value(r, "expert_used_count", INFER_ERROR_VALUE, "must be between 1 and the number of experts");
+    if (r->st == INFER_OK && h->n_expert && !has_slot(r->arch, SLOT_ROUTER))
+        bad_value(r, "expert_count", INFER_ERROR_UNSUPPORTED, "experts are not supported in this architecture");
+    if (r->st != INFER_OK || !h->n_expert)
+        return;
+    h->n_dense = get_u32(r, "leading_dense_block_count", 0, 0, h->n_layer);
+    h->n_ff_exp = get_u32(r, "expert_feed_forward_length", h->n_ff, 1, MODEL_MAX_WIDTH);
+    h->n_ff_shared = get_u32(r, "expert_shared_feed_forward_length", 0, 0, MODEL_MAX_WIDTH);
+    uint32_t shared = get_u32(r, "expert_shared_count", 0, 0, MODEL_MAX_EXPERTS);
+    if (!h->n_ff_shared && (uint64_t)shared * h->n_ff_exp <= MODEL_MAX_WIDTH)
+        h->n_ff_shared = shared * h->n_ff_exp;
+    read_router(r, h);
 }
 
 /* Which layers have a sliding window: the file's pattern (a period, or a flag for each layer), else the architecture's. */
@@ -116,7 +168,7 @@ static void read_windows(struct reader *r, struct hparams *h)
     const struct file_meta *m = file_find_meta(r->f, k.s, strlen(k.s));
     uint32_t each[MODEL_MAX_LAYERS], period = r->arch->window_pattern;
     bool flags = m && m->value.type == FILE_ARRAY;
-    h->window = get_u32(r, "attention.sliding_window", 0, 0, 1u << 30);
+    h->window = get_u32(r, "attention.sliding_window", r->arch->default_window, 0, 1u << 30);
     if (r->st == INFER_OK && flags)
         r->st = file_get_u32_each(r->f, k.s, h->n_layer, each, r->err);
     else if (m)
@@ -139,12 +191,15 @@ static void read_constants(struct reader *r, struct hparams *h)
         bad_value(r, eps, INFER_ERROR_VALUE, "value out of range");
     float width = h->n_layer == r->arch->scale_by_width_layers ? (float)h->n_embd / (float)h->n_head : (float)h->head_dim;
     h->attn_scale = get_f32(r, "attention.scale", 1.0f / math_sqrt(width), 1e-6f, 1e6f);
-    h->attn_softcap = get_f32(r, "attn_logit_softcapping", 0, 0, 1e6f);
-    h->final_softcap = get_f32(r, "final_logit_softcapping", 0, 0, 1e6f);
+    h->attn_softcap = get_f32(r, "attn_logit_softcapping", r->arch->attn_softcap, 0, 1e6f);
+    h->final_softcap = get_f32(r, "final_logit_softcapping", r->arch->final_softcap, 0, 1e6f);
     h->logit_scale = get_f32(r, "logit_scale", 1, 1e-6f, 1e6f);
+    if (r->arch->divides_logits)
+        h->logit_scale = 1.0f / h->logit_scale;
+    h->residual_scale = get_f32(r, "residual_scale", 1, 1e-6f, 1e6f);
+    h->parallel = r->arch->may_be_parallel && get_bool(r, "use_parallel_residual");
     float embed_scale = r->arch->scale_embeddings ? math_sqrt((float)h->n_embd) : 1.0f;
     h->embed_scale = get_f32(r, "embedding_scale", embed_scale, 1e-6f, 1e6f);
-    h->window = get_u32(r, "attention.sliding_window", 0, 0, 1u << 30);
     if (r->st == INFER_OK)
         read_windows(r, h);
 }
@@ -163,13 +218,14 @@ static void read_scaling(struct reader *r, struct hparams *h)
         h->rope_scaling = ROPE_SCALING_YARN;
     else if (IS("linear") || (type.len == 0 && h->rope_factor != 1))
         h->rope_scaling = ROPE_SCALING_LINEAR;
-    else if (type.len && !IS("none"))
+    else if (type.len && !IS("none") && !IS("longrope"))
         bad_value(r, "rope.scaling.type", INFER_ERROR_UNSUPPORTED, "this kind of rope scaling is not supported");
 #undef IS
-    h->yarn_orig_ctx = get_u32(r, "rope.scaling.original_context_length", h->n_ctx_train, 1, 1u << 30);
+    h->rope_orig_ctx = get_u32(r, "rope.scaling.original_context_length", h->n_ctx_train, 1, 1u << 30);
+    h->rope_is_long = h->n_ctx_train > h->rope_orig_ctx;
     h->yarn_ext_factor = get_f32(r, "rope.scaling.yarn_ext_factor", 1, 0, 1e3f);
-    h->yarn_attn_factor = get_f32(r, "rope.scaling.yarn_attn_factor", 1, 1e-3f, 1e3f);
-    h->yarn_attn_factor *= get_f32(r, "rope.scaling.attn_factor", 1, 1e-3f, 1e3f);
+    h->rope_attn_factor = get_f32(r, "rope.scaling.yarn_attn_factor", 1, 1e-3f, 1e3f);
+    h->rope_attn_factor *= get_f32(r, "rope.scaling.attn_factor", 1, 1e-3f, 1e3f);
     h->yarn_beta_fast = get_f32(r, "rope.scaling.yarn_beta_fast", 32, 1e-3f, 1e6f);
     h->yarn_beta_slow = get_f32(r, "rope.scaling.yarn_beta_slow", 1, 1e-3f, 1e6f);
 }
@@ -209,6 +265,7 @@ infer_status hparams_read(const struct infer_file *f, const struct arch *arch, s
     struct reader r = {f, arch, err, INFER_OK};
     *h = (struct hparams){0};
     read_sizes(&r, h);
+    read_experts(&r, h);
     read_embedding(&r, h);
     read_constants(&r, h);
     read_rope(&r, h);

@@ -5,22 +5,13 @@
 
 #include "base/checked.h"
 #include "base/dtype.h"
+#include "base/os_memory.h"
 #include "kernels/dequant.h"
 #include "model/hparams.h"
+#include "model/net_bind.h"
 #include "model/rope_freqs.h"
 
-#define NAME_MAX_LEN 96
-
-/* What binding needs at hand. */
-struct binder {
-    struct net *net;
-    const struct infer_file *file;
-    float *own;          /* host copy of net->own while it is put together */
-    uint64_t own_n, own_cap; /* floats */
-    infer_error *err;
-};
-
-static infer_status tensor_error(const struct binder *b, infer_status st, const char *name, size_t len, const char *why)
+infer_status tensor_error(const struct binder *b, infer_status st, const char *name, size_t len, const char *why)
 {
     return file_failed(b->file, b->err, err_at(b->err, st, name, len, ERR_NO_OFFSET, "%s", why));
 }
@@ -30,12 +21,7 @@ static infer_status no_memory(const struct binder *b)
     return err_no_memory(b->err);
 }
 
-struct shape {
-    uint64_t rows, width; /* rows 1 and vector: a vector of `width` */
-    bool vector;
-};
-
-static struct shape shape_wanted(const struct hparams *h, enum slot slot)
+struct shape shape_wanted(const struct hparams *h, enum slot slot)
 {
     uint64_t q = (uint64_t)h->n_head * h->head_dim, kv = (uint64_t)h->n_head_kv * h->head_dim;
     switch (slot_shape_of(slot)) {
@@ -54,16 +40,39 @@ static struct shape shape_wanted(const struct hparams *h, enum slot slot)
     case SHAPE_Q_TO_EMBD: return (struct shape){h->n_embd, q, false};
     case SHAPE_EMBD_TO_FF: return (struct shape){h->n_ff, h->n_embd, false};
     case SHAPE_FF_TO_EMBD: return (struct shape){h->n_embd, h->n_ff, false};
+    case SHAPE_EXPERTS: return (struct shape){1, h->n_expert, true};
+    case SHAPE_EMBD_TO_EXPERTS: return (struct shape){h->n_expert, h->n_embd, false};
+    case SHAPE_EMBD_TO_SHARED: return (struct shape){h->n_ff_shared, h->n_embd, false};
+    case SHAPE_SHARED_TO_EMBD: return (struct shape){h->n_embd, h->n_ff_shared, false};
+    case SHAPE_EMBD_TO_EXP: return (struct shape){h->n_ff_exp, h->n_embd, false};
+    case SHAPE_EXP_TO_EMBD: return (struct shape){h->n_embd, h->n_ff_exp, false};
     }
     return (struct shape){0, 0, false};
 }
 
-/* The part of a fused QKV tensor that a slot takes, as first row (or element) and total. */
-static void fused_part(const struct hparams *h, enum slot slot, uint64_t *first, uint64_t *total)
+/* The part of a fused tensor that a slot takes, as first row (or element) and total. */
+static void fused_part(const struct hparams *h, const struct slot_name *sn, uint64_t *first, uint64_t *total)
 {
     uint64_t q = (uint64_t)h->n_head * h->head_dim, kv = (uint64_t)h->n_head_kv * h->head_dim;
-    *total = q + 2 * kv;
-    *first = slot == SLOT_Q || slot == SLOT_Q_B ? 0 : slot == SLOT_K || slot == SLOT_K_B ? q : q + kv;
+    enum slot slot = sn->slot;
+    if (sn->flags & SLOT_FUSED_QKV) {
+        *total = q + 2 * kv;
+        *first = slot == SLOT_Q || slot == SLOT_Q_B ? 0 : slot == SLOT_K || slot == SLOT_K_B ? q : q + kv;
+    }
+    if (sn->flags & SLOT_FUSED_GATE_UP) {
+        *total = 2 * (uint64_t)h->n_ff;
+        *first = slot == SLOT_GATE || slot == SLOT_GATE_B ? 0 : h->n_ff;
+    }
+}
+
+/* What the flags of a head norm's name make of its shape. */
+static void shape_heads(const struct hparams *h, const struct slot_name *sn, struct shape *s)
+{
+    uint32_t heads = sn->slot == SLOT_Q_NORM ? h->n_head : h->n_head_kv;
+    if (sn->flags & SLOT_ALL_HEADS)
+        s->width = (uint64_t)heads * h->head_dim;
+    if (sn->flags & SLOT_EACH_HEAD)
+        s->rows = heads;
 }
 
 static bool is_float(int32_t type)
@@ -71,11 +80,12 @@ static bool is_float(int32_t type)
     return type == INFER_TYPE_F32 || type == INFER_TYPE_F16 || type == INFER_TYPE_BF16;
 }
 
-/* A vector: used in place when it is f32, else converted into own memory. */
-static infer_status bind_vector(struct binder *b, const struct file_tensor *t, uint64_t first, uint64_t n,
+/* A vector, or a row of weights for each head: used in place when it is f32, else converted into own memory. */
+static infer_status bind_vector(struct binder *b, const struct file_tensor *t, uint64_t first, struct shape s,
                                 struct dev_weight *w)
 {
-    *w = (struct dev_weight){.type = INFER_TYPE_F32, .n_in = (uint32_t)n, .n_out = 1, .row_bytes = n * 4};
+    uint64_t n = s.rows * s.width;
+    *w = (struct dev_weight){.type = INFER_TYPE_F32, .n_in = (uint32_t)s.width, .n_out = (uint32_t)s.rows, .row_bytes = s.width * 4};
     if (!is_float(t->type) && t->type != INFER_TYPE_F64)
         return tensor_error(b, INFER_ERROR_SHAPE, t->name.data, t->name.len, "a vector must have a float type");
     if (t->type == INFER_TYPE_F32) {
@@ -91,8 +101,8 @@ static infer_status bind_vector(struct binder *b, const struct file_tensor *t, u
     return INFER_OK;
 }
 
-static infer_status bind_matrix(struct binder *b, const struct file_tensor *t, uint64_t first, uint64_t rows,
-                                struct dev_weight *w)
+infer_status bind_matrix(struct binder *b, const struct file_tensor *t, uint64_t first, uint64_t rows,
+                         struct dev_weight *w)
 {
     uint64_t row_bytes;
     if (!dtype_size(t->type, t->dims[0], &row_bytes))
@@ -106,34 +116,60 @@ static infer_status bind_matrix(struct binder *b, const struct file_tensor *t, u
 }
 
 /* Checks the shape and binds. */
+/* A router that is not stored in floats: its products are made in f32 all the same, so it is expanded. */
+static infer_status expand_router(struct binder *b, const struct file_tensor *t, struct dev_weight *w)
+{
+    uint64_t row = t->bytes / t->dims[1];
+    if (b->own_cap - b->own_n < t->n)
+        return err_set(b->err, INFER_ERROR_INTERNAL, "routers were counted wrongly");
+    for (uint64_t i = 0; i < t->dims[1]; i++)
+        dequant_row(t->type, (const uint8_t *)t->data + i * row, b->own + b->own_n + i * t->dims[0], t->dims[0]);
+    *w = (struct dev_weight){{b->net->own, b->own_n * 4}, INFER_TYPE_F32, (uint32_t)t->dims[0], (uint32_t)t->dims[1], t->dims[0] * 4};
+    b->own_n += (t->n + 15) & ~(uint64_t)15;
+    return INFER_OK;
+}
+
 static infer_status bind_tensor(struct binder *b, const struct file_tensor *t, const struct slot_name *sn,
                                 struct dev_weight *w)
 {
     struct shape want = shape_wanted(&b->net->h, sn->slot);
-    uint64_t first = 0, have_rows = want.vector ? 1 : t->dims[1], total = want.vector ? want.width : want.rows;
-    if (sn->flags & SLOT_FUSED_QKV)
-        fused_part(&b->net->h, sn->slot, &first, &total);
+    shape_heads(&b->net->h, sn, &want);
+    bool row = want.vector && want.rows == 1;
+    uint64_t first = 0, have_rows = row ? 1 : t->dims[1], total = row ? want.width : want.rows;
+    fused_part(&b->net->h, sn, &first, &total);
     enum slot_shape kind = slot_shape_of(sn->slot);
     bool some = kind == SHAPE_SOME_EMBD || kind == SHAPE_DENSE_3;
     if (kind == SHAPE_DENSE_3)
         want.width = b->net->global[SLOT_DENSE_2].n_out;
     if (some)
         want.rows = total = have_rows > 0 && have_rows <= MODEL_MAX_WIDTH ? have_rows : 1;
-    bool flat = want.vector ? t->n == t->dims[0] : t->n == t->dims[0] * t->dims[1];
-    bool fits = want.vector                ? t->dims[0] == total
+    bool flat = row ? t->n == t->dims[0] : t->n == t->dims[0] * t->dims[1];
+    bool fits = row                        ? t->dims[0] == total
                 : kind == SHAPE_VOCAB_EMBD ? t->dims[0] == want.width && have_rows >= total && have_rows <= MODEL_MAX_VOCAB
                                            : t->dims[0] == want.width && have_rows == total;
     if (!flat || !fits) {
         char why[160];
         (void)snprintf(why, sizeof why, "shape is %llu x %llu, the model's sizes call for %llu x %llu",
                        (unsigned long long)t->dims[0], (unsigned long long)(t->dims[0] ? t->n / t->dims[0] : 0),
-                       (unsigned long long)(want.vector ? total : want.width),
-                       (unsigned long long)(want.vector ? 1 : total));
+                       (unsigned long long)(row ? total : want.width),
+                       (unsigned long long)(row ? 1 : total));
         return tensor_error(b, INFER_ERROR_SHAPE, t->name.data, t->name.len, why);
     }
     if (want.vector)
-        return bind_vector(b, t, first, want.width, w);
+        return bind_vector(b, t, first, want, w);
+    if (kind == SHAPE_EMBD_TO_EXPERTS && !is_float(t->type))
+        return expand_router(b, t, w);
     return bind_matrix(b, t, first, kind == SHAPE_VOCAB_EMBD ? have_rows : want.rows, w);
+}
+
+/* A layer has experts or the one feed-forward part. */
+static bool slot_applies(const struct hparams *h, enum slot slot, uint32_t layer)
+{
+    if (slot >= SLOT_GATE && slot <= SLOT_DOWN_B)
+        return !hparams_has_experts(h, layer);
+    if (slot >= SLOT_SHARED_ROUTER && slot <= SLOT_SHARED_DOWN)
+        return hparams_has_experts(h, layer) && h->n_ff_shared;
+    return slot < SLOT_ROUTER || hparams_has_experts(h, layer);
 }
 
 static infer_status bind_slot(struct binder *b, const struct slot_name *sn, uint32_t layer, struct dev_weight *w)
@@ -143,10 +179,14 @@ static infer_status bind_slot(struct binder *b, const struct slot_name *sn, uint
     const struct file_tensor *t = file_find_tensor(b->file, name, strlen(name));
     if (w->data.buf)
         return INFER_OK; /* filled under an earlier name */
+    if (!slot_applies(&b->net->h, sn->slot, layer))
+        return INFER_OK;
+    if (sn->slot >= SLOT_ROUTER_BIAS && sn->slot <= SLOT_EXP_DOWN)
+        return bind_expert_slot(b, sn, layer);
+    bool optional = (sn->flags & SLOT_OPTIONAL) || ((sn->flags & SLOT_UNLESS_PARALLEL) && b->net->h.parallel);
     if (!t)
-        return sn->flags & SLOT_OPTIONAL ? INFER_OK
-                                         : tensor_error(b, INFER_ERROR_MISSING, name, strlen(name),
-                                                        "required tensor is missing");
+        return optional ? INFER_OK
+                        : tensor_error(b, INFER_ERROR_MISSING, name, strlen(name), "required tensor is missing");
     return bind_tensor(b, t, sn, w);
 }
 
@@ -171,23 +211,48 @@ static infer_status bind_all(struct binder *b, const infer_cancel *cancel)
     return INFER_OK;
 }
 
+/* Reads digits at *at. */
+static uint64_t read_number(const struct file_tensor *t, uint64_t *at)
+{
+    uint64_t n = 0;
+    for (; *at < t->name.len && t->name.data[*at] >= '0' && t->name.data[*at] <= '9' && n < MODEL_MAX_EXPERTS; (*at)++)
+        n = n * 10 + (uint64_t)(t->name.data[*at] - '0');
+    return n;
+}
+
+/* Is the name, from `at` on, what follows the layer's number in a pattern? An expert's number is below `experts`. */
+static bool name_fits(const struct file_tensor *t, uint64_t at, const char *pattern, uint32_t experts)
+{
+    for (; *pattern; pattern++) {
+        if (pattern[0] == '%') {
+            uint64_t from = at;
+            if (read_number(t, &at) >= experts || at == from || (t->name.data[from] == '0' && at > from + 1))
+                return false;
+            pattern++; /* the u */
+        } else if (at >= t->name.len || t->name.data[at++] != *pattern) {
+            return false;
+        }
+    }
+    return at == t->name.len;
+}
+
 /* A layer tensor that no slot takes would be left out of the computation: a wrong answer without a word. Refuse it. */
 static infer_status refuse_unused(const struct binder *b)
 {
+    const struct hparams *h = &b->net->h;
     for (uint64_t i = 0; i < b->file->n_tensors; i++) {
         const struct file_tensor *t = &b->file->tensors[i];
-        uint64_t at = 4, layer = 0;
+        uint64_t at = 4;
         bool used = false;
         if (t->name.len < 6 || memcmp(t->name.data, "blk.", 4))
             continue;
-        for (; at < t->name.len && t->name.data[at] >= '0' && t->name.data[at] <= '9' && layer < MODEL_MAX_LAYERS; at++)
-            layer = layer * 10 + (uint64_t)(t->name.data[at] - '0');
+        uint64_t layer = read_number(t, &at);
         for (size_t s = 0; s < b->net->arch->n_slots && !used; s++) {
-            const char *pattern = b->net->arch->slots[s].name;
-            used = !strncmp(pattern, "blk.%u", 6) && strlen(pattern + 6) == t->name.len - at &&
-                   !memcmp(pattern + 6, t->name.data + at, (size_t)(t->name.len - at));
+            const struct slot_name *sn = &b->net->arch->slots[s];
+            used = !strncmp(sn->name, "blk.%u", 6) && (layer >= h->n_layer || slot_applies(h, sn->slot, (uint32_t)layer))
+                   && name_fits(t, at, sn->name + 6, h->n_expert);
         }
-        if (!used || layer >= b->net->h.n_layer)
+        if (!used || layer >= h->n_layer)
             return tensor_error(b, INFER_ERROR_UNSUPPORTED, t->name.data, t->name.len,
                                 used ? "layer number beyond the model's layers"
                                      : "this architecture has no use for the tensor");
@@ -222,6 +287,7 @@ static infer_status read_vocab(struct binder *b)
 static infer_status import_parts(struct binder *b)
 {
     struct net *net = b->net;
+    uint64_t bytes = 0, memory = os_memory_physical();
     net->parts = mem_zarray(&net->env->alloc, b->file->n_parts, sizeof *net->parts);
     if (!net->parts)
         return no_memory(b);
@@ -230,18 +296,37 @@ static infer_status import_parts(struct binder *b)
         infer_status st = net->dev->ops->import(net->dev, blob->data, blob->size, &net->parts[net->n_parts], b->err);
         if (st != INFER_OK)
             return st;
+        bytes += blob->size;
     }
+    net->is_large = memory && bytes > memory / 4 * 3;
     return INFER_OK;
 }
 
-/* Room for the vectors that are not f32, and for the frequencies. */
+/* Rows of norm weights, one for each head. */
+static bool is_head_norms(const struct file_tensor *t)
+{
+    static const char end[] = "_norm.weight";
+    uint64_t n = sizeof end - 1;
+    return t->n_dims == 2 && t->name.len > n && !memcmp(t->name.data + (t->name.len - n), end, (size_t)n);
+}
+
+static bool is_router(const struct file_tensor *t)
+{
+    static const char end[] = ".ffn_gate_inp.weight";
+    uint64_t n = sizeof end - 1;
+    return t->n_dims == 2 && t->dims[1] <= MODEL_MAX_EXPERTS && t->name.len > n && !memcmp(t->name.data + (t->name.len - n), end, (size_t)n);
+}
+
+/* Room for the vectors that are not f32, for routers that are quantised, and for the frequencies. */
 static infer_status alloc_own(struct binder *b)
 {
     uint64_t n = NET_LAYER_GROUPS * MODEL_MAX_HEAD_DIM;
     for (uint64_t i = 0; i < b->file->n_tensors; i++) {
         const struct file_tensor *t = &b->file->tensors[i];
-        if (t->n_dims == 1 && t->type != INFER_TYPE_F32 && t->n <= MODEL_MAX_WIDTH)
+        if ((t->n_dims == 1 || is_head_norms(t)) && t->type != INFER_TYPE_F32 && t->n <= MODEL_MAX_WIDTH)
             n += t->n + 3 * 16; /* a fused one is bound in three parts */
+        else if (is_router(t) && !is_float(t->type) && t->dims[0] <= MODEL_MAX_WIDTH)
+            n += t->n + 16;
     }
     b->own_cap = n;
     b->own = n > SIZE_MAX / 4 ? NULL : mem_zarray(&b->net->env->alloc, (size_t)n, 4);
@@ -250,20 +335,35 @@ static infer_status alloc_own(struct binder *b)
     return b->net->dev->ops->alloc(b->net->dev, n * 4, &b->net->own, b->err);
 }
 
+/* The tensor of the frequencies' divisors that is in force; NULL: none. LongRoPE has two, of which the context that the model is made for
+ * chooses: were it the session's or the sequence's length, equal elements would have different states. */
+static const struct file_tensor *rope_factors(const struct binder *b)
+{
+    static const struct {
+        uint8_t slot;
+        const char *name;
+    } all[] = {{SLOT_ROPE_LONG, "rope_factors_long.weight"},
+               {SLOT_ROPE_SHORT, "rope_factors_short.weight"},
+               {SLOT_ROPE_FACTORS, "rope_freqs.weight"}};
+    for (size_t i = b->net->h.rope_is_long ? 0 : 1; i < sizeof all / sizeof *all; i++)
+        if (b->net->global[all[i].slot].data.buf)
+            return file_find_tensor(b->file, all[i].name, strlen(all[i].name));
+    return NULL;
+}
+
 static infer_status make_rope(struct binder *b)
 {
     struct net *net = b->net;
     float factors[MODEL_MAX_HEAD_DIM / 2];
-    const struct file_tensor *t = file_find_tensor(b->file, "rope_freqs.weight", 17);
-    bool has = net->global[SLOT_ROPE_FACTORS].data.buf != NULL;
-    if (has) {
+    const struct file_tensor *t = rope_factors(b);
+    if (t) {
         dequant_row(t->type, t->data, factors, net->h.n_rot / 2);
         for (uint32_t i = 0; i < net->h.n_rot / 2; i++)
             if (!(factors[i] > 1e-6f && factors[i] < 1e9f))
                 return tensor_error(b, INFER_ERROR_VALUE, t->name.data, t->name.len, "a factor is out of range");
     }
     for (uint32_t g = 0; g < NET_LAYER_GROUPS; g++) {
-        rope_frequencies(&net->h, has ? factors : NULL, g == 1, b->own + b->own_n, &net->rope_mscale[g]);
+        rope_frequencies(&net->h, t ? factors : NULL, g == 1, b->own + b->own_n, &net->rope_mscale[g]);
         net->inv_freq[g] = (struct dev_ref){net->own, b->own_n * 4};
         b->own_n += MODEL_MAX_HEAD_DIM / 2;
     }
@@ -341,6 +441,8 @@ void net_close(struct net *net)
         net->dev->ops->free(net->dev, net->parts[i]);
     if (net->own)
         net->dev->ops->free(net->dev, net->own);
+    for (uint32_t l = 0; net->layers && l < net->h.n_layer; l++)
+        mem_free(&net->env->alloc, net->layers[l].experts);
     mem_free(&net->env->alloc, net->parts);
     mem_free(&net->env->alloc, net->layers);
     mem_free(&net->env->alloc, net);

@@ -7,10 +7,21 @@
 #include "formats/file.h"
 #include "model/arch.h"
 
+struct expert {
+    struct dev_weight gate, up, down;
+    bool announced; /* to the device; under the lock that guards it */
+};
+
+struct experts {
+    float *bias; /* host memory, [n_expert]: added to the router's scores for the choice alone; or NULL */
+    struct expert each[]; /* [n_expert] */
+};
+
 struct layer {
     struct dev_weight w[SLOT_LAYER_COUNT]; /* by slot - SLOT_GLOBAL_COUNT; vectors have n_out 1; data.buf NULL: absent */
     uint32_t group;                        /* layer group: 0 full, 1 windowed */
     uint32_t group_index;                  /* number of this layer within its group */
+    struct experts *experts;               /* NULL: there are none */
 };
 
 #define NET_LAYER_GROUPS 2
@@ -27,6 +38,7 @@ struct net {
     struct layer *layers; /* [n_layer] */
     struct dev_buffer **parts; /* imported parts of the file */
     uint32_t n_parts;
+    bool is_large; /* memory may not keep all of the file */
     struct dev_buffer *own;    /* vectors that had to be converted to f32, and the rope frequencies */
     struct dev_ref inv_freq[NET_LAYER_GROUPS]; /* f32 [n_rot / 2]: of full and windowed layers */
     float rope_mscale[NET_LAYER_GROUPS];

@@ -8,7 +8,7 @@
  * `rotations` times into the original context. */
 static double yarn_dim(const struct hparams *h, double rotations)
 {
-    return h->n_rot * math_log_d(h->yarn_orig_ctx / (rotations * TWO_PI)) / (2 * math_log_d(h->rope_base));
+    return h->n_rot * math_log_d(h->rope_orig_ctx / (rotations * TWO_PI)) / (2 * math_log_d(h->rope_base));
 }
 
 /* x of any value: a file may name betas and bases that give an infinite dimension, or none. */
@@ -39,9 +39,10 @@ void rope_frequencies(const struct hparams *h, const float *factors, bool local,
     bool own_base = local && h->rope_base_local != h->rope_base;
     double base = own_base ? h->rope_base_local : h->rope_base;
     enum rope_scaling scaling = own_base ? ROPE_SCALING_NONE : h->rope_scaling;
-    *mscale = 1.0f;
+    double magnitude = own_base ? 1.0 : h->rope_attn_factor;
     if (scaling == ROPE_SCALING_YARN && h->yarn_ext_factor != 0)
-        *mscale = (float)(h->yarn_attn_factor * (1.0 + 0.1 * math_log_d(h->rope_factor)));
+        magnitude *= 1.0 + 0.1 * math_log_d(h->rope_factor);
+    *mscale = (float)magnitude;
     for (uint32_t i = 0; i < h->n_rot / 2; i++) {
         double f = math_pow(base, -2.0 * i / h->n_rot);
         if (factors)

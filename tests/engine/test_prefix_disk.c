@@ -309,7 +309,7 @@ static void test_kills(void **state)
 {
     (void)state;
     NEEDS_HASH();
-    uint64_t seed = 9, reused = 0, files = 0, left = 0;
+    uint64_t seed = 9, reused = 0, files = 0, left = 0, span = 60000;
     empty();
     for (int round = 0; round < kills; round++) {
         if (round % 4 == 0)
@@ -320,7 +320,7 @@ static void test_kills(void **state)
             child(round);
             _exit(0);
         }
-        usleep((useconds_t)(1000 + test_rand(&seed) % 60000));
+        usleep((useconds_t)(1000 + test_rand(&seed) % span));
         assert_int_equal(kill(pid, SIGKILL), 0);
         int status;
         assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -334,6 +334,8 @@ static void test_kills(void **state)
         infer_cache_stats st = stats_of(&x);
         assert_int_equal(st.disk_damaged, 0);
         files += st.disk_files;
+        if (!files && span < 4000000)
+            span *= 2; /* under sanitizers and emulators nothing is written so soon */
         close_all(&x);
     }
     print_message("# %d kills, %llu of them in the middle of a file; %llu elements came back from %llu files\n", kills,

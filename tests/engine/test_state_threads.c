@@ -1,5 +1,5 @@
-/* Threads that fork, restore, checkpoint, store, drop and generate on one model, with a small prefix cache and too little KV memory for all. What each
- * computes is what one alone computes. For ThreadSanitizer too (CONTRIBUTING.md).
+/* Threads that fork, restore, checkpoint, store, drop and generate on one model, with a small prefix cache that spills to disk, a store of files,
+ * and too little KV memory for all. What each computes is what one alone computes. For ThreadSanitizer too (CONTRIBUTING.md).
  *
  *     test_state_threads [ROUNDS [THREADS]] */
 #include "state_util.h"
@@ -8,13 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "golden.h"
+#include "tempdir.h"
 
 enum { SHARED = 4, MAX_THREADS = 32, PROMPT = 150, TOKENS = 8 };
 
 static infer_engine *engine;
 static infer_model *model;
-static infer_store *store;
+static infer_store *store, *files; /* in memory; in a directory, so that many restore from the same mapped pages (NULL: a build without xxHash) */
 static uint32_t rounds = 60, n_threads = 8;
 
 /* Checkpoints that the threads hand each other. Every one of them holds prompt number i, and perhaps what greedily follows it. */
@@ -98,11 +100,14 @@ static infer_status one_round(struct worker *w, infer_session **s)
             st = infer_session_truncate(*s, test_rand(&w->rng) % PROMPT, NULL, NULL);
     } else if (st == INFER_OK && what == 3) {
         st = fresh(i, &f);
-    } else if (st == INFER_OK && what == 4) {
-        (void)infer_store_put(store, name, 1, c, INFER_STORE_REPLACE, NULL, NULL);
-        if (infer_store_get(store, model, name, 1, NULL, &d, NULL) == INFER_OK)
+    } else if (st == INFER_OK && (what == 4 || (what == 5 && files))) {
+        infer_store *in = what == 4 ? store : files;
+        st = infer_store_put(in, name, 1, c, INFER_STORE_REPLACE, NULL, NULL);
+        if (st == INFER_OK && infer_store_get(in, model, name, 1, NULL, &d, NULL) == INFER_OK) /* else another has deleted it */
             st = infer_checkpoint_session(d, &f, NULL);
-        (void)infer_store_delete(store, name, 1, NULL);
+        if (st == INFER_OK && d && test_rand(&w->rng) % 2)
+            hand_over(i, infer_checkpoint_ref(d));
+        (void)infer_store_delete(in, name, 1, NULL);
     }
     if (st == INFER_OK)
         st = answer(w, f ? f : *s, i);
@@ -163,11 +168,18 @@ static void test_threads(void **state)
     INFER_INIT(&o);
     INFER_INIT(&info);
     o.threads = 2;
-    o.kv_budget = 2 << 20;
+    o.kv_budget = 3 << 18;
     o.cache_bytes = 1 << 18; /* evicts all the time */
+    if (hash_available()) {
+        o.cache_dir = tempdir_make();
+        o.cache_dir_len = INFER_ZSTR;
+        o.cache_dir_bytes = 1 << 20;
+    }
     ok(infer_engine_create(&o, &engine, &error));
     ok(infer_model_open_path(engine, fixture_path("gemma3"), &model, &error));
     ok(infer_store_open(engine, NULL, 0, NULL, &store, &error));
+    if (hash_available())
+        ok(infer_store_open(engine, tempdir_path("files"), INFER_ZSTR, NULL, &files, &error));
     for (uint64_t i = 0; i < SHARED; i++)
         prepare(i);
     for (uint32_t i = 0; i < n_threads; i++) {
@@ -188,15 +200,19 @@ static void test_threads(void **state)
     for (uint64_t i = 0; i < SHARED; i++)
         infer_checkpoint_release(board.c[i]);
     infer_store_release(store);
+    infer_store_release(files);
     INFER_INIT(&cache);
     ok(infer_engine_cache_stats(engine, &cache, &error));
     print_message("# cache: %llu elements saved, %llu evictions\n", (unsigned long long)cache.saved, (unsigned long long)cache.evictions);
-    assert_true(cache.saved && cache.evictions);
+    assert_true(cache.saved && cache.evictions && cache.disk_damaged == 0);
+    assert_true(cache.disk_written || !hash_available());
     ok(infer_engine_cache_clear(engine, &error));
     ok(infer_engine_get_info(engine, &info, &error));
     assert_int_equal(info.kv_bytes, 0);
     infer_model_release(model);
     infer_engine_release(engine);
+    if (hash_available())
+        tempdir_remove(); /* with "files", which is empty: every put is followed by a delete */
 }
 
 int main(int argc, char **argv)

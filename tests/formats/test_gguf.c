@@ -236,7 +236,7 @@ static void test_other_contents(void **state)
         {"GGUF\0\0\0\3\0\0\0\0\0\0\0\0", 16, INFER_ERROR_UNSUPPORTED, "big-endian"},
         {"FUGG\0\0\0\3\0\0\0\0\0\0\0\0", 16, INFER_ERROR_UNSUPPORTED, "big-endian"},
         {"tjgg\1\0\0\0", 8, INFER_ERROR_FORMAT, "old GGML"},
-        {"PK\3\4xxxx", 8, INFER_ERROR_FORMAT, "zip"},
+        {"PK\3\4xxxx", 8, INFER_ERROR_TRUNCATED, "zip"},
         {"version https://git-lfs.github.com/spec/v1\n", 43, INFER_ERROR_FORMAT, "Git LFS"},
         {"<!DOCTYPE html>", 15, INFER_ERROR_FORMAT, "HTML"},
     };

@@ -184,7 +184,7 @@ static void test_header(void **state)
         expect_bytes(&b, i < 4 ? INFER_ERROR_TRUNCATED : INFER_ERROR_LIMIT, "", i < 4 ? "do not fit" : "a header of");
     }
     st_build(&b, "{}", UINT64_MAX - 1, 0); /* 2^64 - 2 */
-    expect_bytes(&b, INFER_ERROR_FORMAT, "", "not a GGUF or safetensors");
+    expect_bytes(&b, INFER_ERROR_FORMAT, "", "not a GGUF, safetensors");
     st_build(&b, "{}", 1, 0);
     expect_bytes(&b, INFER_ERROR_FORMAT, "", "unexpected end");
     st_build(&b, "{}", 0, 0);
@@ -195,7 +195,7 @@ static void test_header(void **state)
     expect("{}", 1, INFER_ERROR_FORMAT, "", "belong to no tensor");
     expect("{\"a\":\"\xff\"}", 0, INFER_ERROR_FORMAT, "", "invalid UTF-8");
     st_build(&b, "[]", UINT64_MAX, 0);
-    expect_bytes(&b, INFER_ERROR_FORMAT, "", "not a GGUF or safetensors");
+    expect_bytes(&b, INFER_ERROR_FORMAT, "", "not a GGUF, safetensors");
     char deep[8192] = "{\"a\":";
     for (size_t i = 5; i < 5000; i++)
         deep[i] = '[';

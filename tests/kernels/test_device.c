@@ -152,11 +152,11 @@ static void test_norm(void **state)
     struct device *d = plain();
     uint64_t seed = 6;
     enum { OUTER = 40, INNER = 3, WIDTH = 72, STRIDE = 250 };
-    float *x = randoms(&seed, OUTER * STRIDE), *w = randoms(&seed, WIDTH), *b = randoms(&seed, WIDTH), *got = randoms(&seed, OUTER * STRIDE);
-    for (int kind = 0; kind < 4; kind++) {
+    float *x = randoms(&seed, OUTER * STRIDE), *w = randoms(&seed, INNER * WIDTH), *b = randoms(&seed, WIDTH), *got = randoms(&seed, OUTER * STRIDE);
+    for (int kind = 0; kind < 6; kind++) { /* layer norm or not; a bias; weights that differ from one inner row to the next */
         struct dev_ref rx = upload(d, x, OUTER * STRIDE * 4);
-        struct dev_norm op = {.kind = kind & 1 ? DEV_NORM_LAYER : DEV_NORM_RMS, .dst = rx, .src = rx, .weight = upload(d, w, WIDTH * 4),
-                              .n_outer = OUTER, .n_inner = INNER, .width = WIDTH, .dst_stride = STRIDE, .src_stride = STRIDE, .eps = 1e-5f};
+        struct dev_norm op = {.kind = kind & 1 ? DEV_NORM_LAYER : DEV_NORM_RMS, .dst = rx, .src = rx, .weight = upload(d, w, INNER * WIDTH * 4),
+                              .weight_stride = kind & 4 ? WIDTH : 0, .n_outer = OUTER, .n_inner = INNER, .width = WIDTH, .dst_stride = STRIDE, .src_stride = STRIDE, .eps = 1e-5f};
         if (kind & 2)
             op.bias = upload(d, b, WIDTH * 4);
         d->ops->norm(d, &op);
@@ -172,7 +172,7 @@ static void test_norm(void **state)
                 for (int j = 0; j < WIDTH; j++)
                     var += (row[j] - mean) * (row[j] - mean) / WIDTH;
                 for (int j = 0; j < WIDTH; j++)
-                    row[j] = (float)((row[j] - mean) / sqrt(var + 1e-5) * w[j] + (kind & 2 ? b[j] : 0));
+                    row[j] = (float)((row[j] - mean) / sqrt(var + 1e-5) * w[j + (kind & 4 ? i * WIDTH : 0)] + (kind & 2 ? b[j] : 0));
             }
             near(got + o * STRIDE, want, STRIDE, 2e-6);
         }
@@ -301,7 +301,8 @@ static double act_of(int act, double x)
     case DEV_ACT_SILU: return x / (1 + exp(-x));
     case DEV_ACT_GELU_TANH: return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
     case DEV_ACT_GELU_ERF: return 0.5 * x * (1 + erf(x / sqrt(2)));
-    default: return x > 0 ? x : 0;
+    case DEV_ACT_RELU: return x > 0 ? x : 0;
+    default: return x > 0 ? x * x : 0;
     }
 }
 
@@ -315,7 +316,7 @@ static void test_elements(void **state)
         uint32_t stride = packed ? WIDTH : WIDTH + 7;
         size_t n = ROWS * stride;
         float *g = randoms(&seed, n), *u = randoms(&seed, n), *got = malloc(n * 4), *want = malloc(n * 4);
-        for (int act = 0; act < 4; act++)
+        for (int act = 0; act <= DEV_ACT_RELU2; act++)
             for (int gated = 0; gated < 2; gated++) {
                 struct dev_ref rg = upload(d, g, n * 4), ru = upload(d, u, n * 4), none = {NULL, 0};
                 d->ops->act(d, (enum dev_act)act, rg, rg, gated ? ru : none, ROWS, WIDTH, stride);
@@ -615,7 +616,7 @@ static void step(struct run *r, struct flow **flows, const float **x, float **y,
         }
     }
     o->rope_table(d, table, inv, DIM / 2, pos, rows, 1.0f);
-    struct dev_norm nn = {DEV_NORM_RMS, rn, rx, norm, none, rows, 1, HIDDEN, HIDDEN, HIDDEN, 1e-6f, none};
+    struct dev_norm nn = {DEV_NORM_RMS, rn, rx, norm, none, rows, 1, HIDDEN, HIDDEN, HIDDEN, 1e-6f, none, 0};
     o->norm(d, &nn);
     struct dev_matmul qkv[3] = {{r->l.dw[0], none, q, Q_WIDTH}, {r->l.dw[1], none, k, KV_WIDTH}, {r->l.dw[2], none, v, KV_WIDTH}};
     o->matmul(d, rn, HIDDEN, rows, qkv, 3);

@@ -7,8 +7,11 @@
 #include "testutil.h"
 
 const char *const golden_f32[] = {"llama", "llama-linear", "llama3-rope", "llama-yarn", "llama-bias", "smollm2", "qwen2",
-                                  "qwen3", "gemma3", "gemma3-scaled", "gpt2", NULL};
-const char *const golden_quantised[] = {"llama-q8_0", "llama-q4_0", "llama-q4_1", "llama-mix32", "llama-mix256", NULL};
+                                  "qwen3", "gemma3", "gemma3-scaled", "gpt2", "mixtral", "qwen3moe", "gemma2",
+                                  "phi3", "phi3-window", "mistral", "granite", "nemotron", "olmo2",
+                                  "starcoder2", "stablelm", "stablelm-parallel", NULL};
+const char *const golden_quantised[] = {"llama-q8_0", "llama-q4_0", "llama-q4_1", "llama-mix32", "llama-mix256", "mixtral-q4_0",
+                                        "qwen3moe-q4_k", NULL};
 
 const char *fixture_path(const char *name)
 {
@@ -26,6 +29,10 @@ struct golden golden_read(const char *name)
     g.data = test_read_file(path, &len);
     assert_non_null(g.data);
     assert_true(len > 24 && !memcmp(g.data, "IGOLD\0\0\1", 8));
+    (void)snprintf(path, sizeof path, INFER_SOURCE_DIR "/tests/data/fixtures/%s.experts", name);
+    char *experts = test_read_file(path, NULL);
+    g.has_experts = experts != NULL;
+    free(experts);
     memcpy(&g.n_prompt, g.data + 8, 4);
     memcpy(&g.n_vocab, g.data + 12, 4);
     memcpy(&g.n_greedy, g.data + 16, 4);

@@ -7,6 +7,7 @@
 
 struct golden {
     uint32_t n_prompt, n_vocab, n_greedy;
+    int has_experts; /* there is a NAME.experts too */
     const int32_t *prompt, *greedy; /* point into data */
     const float *logits;            /* [n_prompt][n_vocab] */
     char *data;                     /* malloc'ed */

@@ -22,9 +22,10 @@ struct options {
     uint32_t n_template_args;
     uint64_t max_tokens; /* 0: the default of the mode */
     uint32_t threads, ctx, kv_recent, cache_mib;
-    int32_t cpu, kv_type, numerics;
+    uint32_t dimensions;
+    int32_t cpu, kv_type, numerics, pooling;
     infer_sampling sampling;
-    bool chat, raw, prompt_cache_ro, json, stats, tokenize, info, ignore_eos, help, version;
+    bool chat, raw, prompt_cache_ro, json, stats, tokenize, info, ignore_eos, embed, embed_raw, truncate, help, version;
 };
 
 struct cli {

@@ -134,6 +134,7 @@ static void put_meta_string(struct text *t, const infer_file *file, const char *
 
 static void put_shape(struct text *t, const infer_source *source)
 {
+    static const char *const pooling[] = {"?", "none", "mean", "cls", "last", "rank (a reranker: not supported)"};
     infer_error err;
     infer_model *model = NULL;
     infer_model_info m;
@@ -156,6 +157,10 @@ static void put_shape(struct text *t, const infer_source *source)
         if (m.window)
             text_putf(t, ", sliding window of %u", m.window);
         text_puts(t, "\n");
+        put_line(t, "embeddings");
+        text_putf(t, "%u numbers, pooling %s, of at most %u tokens%s\n", m.embedding_width,
+                  pooling[m.pooling >= 0 && m.pooling < 6 ? m.pooling : 0], m.embed_tokens,
+                  m.encoder ? "; an encoder, which does not generate" : "");
     }
     infer_model_release(model);
 }

@@ -7,6 +7,7 @@
 
 #include "chat.h"
 #include "conversation.h"
+#include "embed.h"
 #include "generate.h"
 #include "info.h"
 #include "model.h"
@@ -172,7 +173,7 @@ static int run(struct cli *c)
     else if (code == EXIT_OK && c->opt.tokenize)
         code = run_tokenize(c, prompt.data ? prompt.data : "", prompt.len);
     else if (code == EXIT_OK && (code = cli_model_open(c)) == EXIT_OK)
-        code = c->opt.chat ? run_chat(c) : run_once(c, &prompt);
+        code = c->opt.embed ? run_embed(c, prompt.data ? prompt.data : "", prompt.len) : c->opt.chat ? run_chat(c) : run_once(c, &prompt);
     cli_model_close(c);
     text_free(&prompt);
     return code;

@@ -173,9 +173,9 @@ int cli_model_open(struct cli *c)
     if (st != INFER_OK)
         return failed_to_open(c, &err);
     code = need_tokenizer(c);
-    if (code == EXIT_OK)
+    if (code == EXIT_OK && !c->opt.embed)
         code = open_session(c);
-    if (code == EXIT_OK)
+    if (code == EXIT_OK && !c->opt.embed)
         choose_mode(c);
     c->load_s = seconds_now() - start;
     return code;

@@ -8,7 +8,7 @@
 
 #include "output.h"
 
-enum kind { FLAG, TEXT, COUNT32, COUNT64, REAL, CPU, KV, NUMERICS, PAIR };
+enum kind { FLAG, TEXT, COUNT32, COUNT64, REAL, CPU, KV, NUMERICS, POOLING, PAIR };
 
 struct option {
     const char *name;
@@ -71,6 +71,15 @@ static const struct option answer_options[] = {
     {"ignore-eos", 0, FLAG, AT(ignore_eos), 0, 0, NULL, "go on after the end of the answer"},
 };
 
+static const struct option embed_options[] = {
+    {"embed", 0, FLAG, AT(embed), 0, 0, NULL,
+     "print the embedding of the prompt, or of each line of\nstandard input: numbers on a line, or JSON lines with --json"},
+    {"pooling", 0, POOLING, AT(pooling), 0, 0, "KIND", "how a text's tokens become one vector: mean, cls, last, or\nnone: a vector for each (default: as the model says)"},
+    {"dimensions", 0, COUNT32, AT(dimensions), 0, U32_MAX, "N", "only the first N numbers, for models trained for that"},
+    {"no-normalise", 0, FLAG, AT(embed_raw), 0, 0, NULL, "vectors as they come (default: of length 1)"},
+    {"truncate", 0, FLAG, AT(truncate), 0, 0, NULL, "cut texts that are too long (default: refuse them)"},
+};
+
 static const struct option output_options[] = {
     {"json", 0, FLAG, AT(json), 0, 0, NULL, "one JSON object a line instead of text"},
     {"stats", 0, FLAG, AT(stats), 0, 0, NULL, "speeds and sizes on standard error at the end"},
@@ -85,6 +94,7 @@ static const struct group groups[] = {
     GROUP("Model", model_options),
     GROUP("Prompt", prompt_options),
     GROUP("Answer", answer_options),
+    GROUP("Embeddings", embed_options),
     GROUP("Output", output_options),
 };
 #define N_GROUPS (sizeof groups / sizeof groups[0])
@@ -185,6 +195,8 @@ static int set(const struct option *o, struct options *opt, const char *value)
                                        {"mixed-f32", INFER_KV_MIXED_F32}, {NULL, 0}};
     static const struct choice numerics[] = {{"exact", INFER_NUMERICS_EXACT}, {"precise", INFER_NUMERICS_PRECISE},
                                              {"fast", INFER_NUMERICS_FAST}, {NULL, 0}};
+    static const struct choice pooling[] = {{"mean", INFER_POOLING_MEAN}, {"cls", INFER_POOLING_CLS}, {"last", INFER_POOLING_LAST},
+                                            {"none", INFER_POOLING_NONE}, {NULL, 0}};
     void *field = (char *)opt + o->offset;
     switch (o->kind) {
     case FLAG: *(bool *)field = true; return EXIT_OK;
@@ -195,6 +207,7 @@ static int set(const struct option *o, struct options *opt, const char *value)
     case CPU: return set_cpu(o, field, value);
     case KV: return set_choice(o, field, value, kv, "f16, bf16, f32, int8, int8-64, mixed-f16 or mixed-f32");
     case NUMERICS: return set_choice(o, field, value, numerics, "exact, precise or fast");
+    case POOLING: return set_choice(o, field, value, pooling, "mean, cls, last or none");
     case PAIR: return add_pair(o, opt, value);
     }
     return EXIT_USAGE;
@@ -242,8 +255,8 @@ static int check_together(const struct options *o)
         complain(INFER_ERROR_ARGUMENT, "--chat reads from the keyboard: leave the prompt out");
         return EXIT_USAGE;
     }
-    if (o->chat + o->tokenize + o->info > 1) {
-        complain(INFER_ERROR_ARGUMENT, "--chat, --tokenize and --info exclude each other");
+    if (o->chat + o->tokenize + o->info + o->embed > 1) {
+        complain(INFER_ERROR_ARGUMENT, "--chat, --tokenize, --info and --embed exclude each other");
         return EXIT_USAGE;
     }
     if (o->info && o->prompt) {
@@ -254,8 +267,12 @@ static int check_together(const struct options *o)
         complain(INFER_ERROR_ARGUMENT, "--prompt-cache-ro goes with --prompt-cache FILE");
         return EXIT_USAGE;
     }
-    if (o->prompt_cache && (o->tokenize || o->info)) {
-        complain(INFER_ERROR_ARGUMENT, "--prompt-cache has no effect on --tokenize and --info");
+    if (!o->embed && (o->pooling || o->dimensions || o->embed_raw || o->truncate)) {
+        complain(INFER_ERROR_ARGUMENT, "--pooling, --dimensions, --no-normalise and --truncate go with --embed");
+        return EXIT_USAGE;
+    }
+    if (o->prompt_cache && (o->tokenize || o->info || o->embed)) {
+        complain(INFER_ERROR_ARGUMENT, "--prompt-cache has no effect on --tokenize, --info and --embed");
         return EXIT_USAGE;
     }
     if (o->raw && (o->system || o->n_template_args)) {

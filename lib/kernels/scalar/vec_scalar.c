@@ -72,6 +72,7 @@ ACT(silu)
 ACT(gelu_tanh)
 ACT(gelu_erf)
 ACT(relu)
+ACT(relu2)
 
 void vec_add_scalar(float *dst, const float *src, size_t n)
 {

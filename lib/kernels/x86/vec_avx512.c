@@ -151,6 +151,11 @@ static inline __m512 relu(__m512 x)
     return _mm512_max_ps(x, _mm512_setzero_ps()); /* of a NaN or two zeros: the second operand */
 }
 
+static inline __m512 relu2(__m512 x)
+{
+    return _mm512_mul_ps(relu(x), relu(x));
+}
+
 #define ACT(name)                                                                                                      \
     void vec_##name##_avx512(float *dst, const float *gate, const float *up, size_t n)                                 \
     {                                                                                                                  \
@@ -166,6 +171,7 @@ ACT(silu)
 ACT(gelu_tanh)
 ACT(gelu_erf)
 ACT(relu)
+ACT(relu2)
 
 void vec_add_avx512(float *dst, const float *src, size_t n)
 {
