@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Writes lib/text/unicode_hf_tables.h: where the classes of characters in the `tokenizers` library differ from those of unicode_tables.h.
 
-Run: pip install unicodedata2==16.0.0 tokenizers==0.23.3 && scripts/make_unicode_hf.py > lib/text/unicode_hf_tables.h
+Run: pip install unicodedata2==16.0.0 tokenizers==0.23.3 regex==2026.11.19 && scripts/make_unicode_hf.py > lib/text/unicode_hf_tables.h
 Its parts use tables of different Unicode versions: normalisation 9, punctuation and control characters about 8, letters' case 17. The library
 is asked about every code point.
 """
 import sys
 
+import regex
 import unicodedata2 as ud
 from tokenizers import normalizers, pre_tokenizers
 
@@ -71,6 +72,10 @@ def main():
     emit("mark_differs", differs(lambda c: cat(c)[0] == "M", lambda c: MARKS.normalize_str(chr(c)) == ""))
     # Behind NFD there are no characters that decompose.
     emit("nonspacing_differs", [c for c in CPS if not decomposes(c) and (cat(c) == "Mn") != (ACCENTS.normalize_str(chr(c)) == "")])
+    # Grapheme clusters: what stays with the character in front, with the one behind, what stands alone, emoji.
+    for name, classes in [("joins_front", r"[\p{GCB=Extend}\p{GCB=SpacingMark}\p{GCB=ZWJ}]"), ("joins_back", r"\p{GCB=Prepend}"),
+                          ("stands_alone", r"[\p{GCB=Control}\p{GCB=CR}\p{GCB=LF}]"), ("pictograph", r"\p{Extended_Pictographic}")]:
+        emit(name, [c for c in CPS if regex.match(classes, chr(c))])
     lower = [(c, ord(LOWER.normalize_str(chr(c)))) for c in CPS if len(LOWER.normalize_str(chr(c))) == 1]
     lower = [(a, b) for a, b in lower if b != ord(chr(a).lower()[0]) and cat(a) == "Cn"]
     print("static const struct cp_range late_lower[%d] = { /* letter, its lower case */" % len(lower))

@@ -186,7 +186,7 @@ static void precompiled(const struct charsmap *m, const char *s, size_t len, str
     const char *to;
     size_t used, n;
     for (size_t i = 0; i < len && buf_ok(out);) {
-        size_t cluster = uc_cluster(s + i, len - i);
+        size_t cluster = hf_cluster(s + i, len - i);
         if (cluster < 6 && charsmap_shortest(m, s + i, cluster, &to, &n)) {
             buf_put(out, to, n);
             i += cluster;

@@ -38,13 +38,6 @@ bool uc_is_word(uint32_t cp)
            (cp >= 0x1F170 && cp <= 0x1F189) || cp == 0x200C || cp == 0x200D;
 }
 
-size_t uc_cluster(const char *s, size_t len)
-{
-    size_t used;
-    (void)utf8_decode(s, len, &used);
-    return used;
-}
-
 uint32_t uc_lower(uint32_t cp)
 {
     if (cp < 0x80)

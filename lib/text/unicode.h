@@ -36,9 +36,6 @@ static inline bool uc_in(uint32_t props, uint32_t set)
 /* A character of a word (\w): letters, marks, digits, connectors and what else is Alphabetic. */
 bool uc_is_word(uint32_t cp);
 
-/* Bytes of the first grapheme cluster of a text that is not empty. */
-size_t uc_cluster(const char *s, size_t len);
-
 /* Simple lower-case mapping. */
 uint32_t uc_lower(uint32_t cp);
 

@@ -1,6 +1,6 @@
 #include "text/unicode_hf.h"
 
-#include <stddef.h>
+#include "base/utf8.h"
 
 struct cp_range {
     uint32_t first, last;
@@ -9,7 +9,8 @@ struct cp_range {
 #include "text/unicode_hf_tables.h"
 
 #define FIRST 0x61D /* below it nothing differs */
-#define IN(ranges, cp) ((cp) >= FIRST && in_ranges(ranges, sizeof(ranges) / sizeof *(ranges), cp))
+#define ANY(ranges, cp) in_ranges(ranges, sizeof(ranges) / sizeof *(ranges), cp)
+#define IN(ranges, cp) ((cp) >= FIRST && ANY(ranges, cp))
 
 static bool in_ranges(const struct cp_range *r, size_t n, uint32_t cp)
 {
@@ -65,4 +66,34 @@ uint32_t hf_lower(uint32_t cp)
 bool hf_is_inert(uint32_t cp)
 {
     return IN(inert, cp);
+}
+
+/* Unicode Standard Annex #29, but for what makes clusters of 6 bytes and more only. */
+size_t hf_cluster(const char *s, size_t len)
+{
+    size_t n, used, at = 0;
+    if (len > 1 && ((uint8_t)s[0] | (uint8_t)s[1]) < 0x80 && s[0] != '\r')
+        return 1;
+    uint32_t cp = utf8_decode(s, len, &used);
+    if (cp == '\r' && len > 1 && s[1] == '\n')
+        return 2;
+    n = used;
+    while (ANY(joins_back, cp) && n < len) { /* a prefix takes the next character in, if that does not stand alone */
+        cp = utf8_decode(s + n, len - n, &used);
+        if (cp < 0x20 || ANY(stands_alone, cp))
+            return n;
+        at = n;
+        n += used;
+    }
+    if (cp < 0x20 || cp == 0x7F || ANY(stands_alone, cp))
+        return n;
+    bool emoji = ANY(pictograph, utf8_decode(s + at, len - at, &used)), joined = false;
+    while (n < len) {
+        cp = utf8_decode(s + n, len - n, &used);
+        if (!ANY(joins_front, cp) && !(emoji && joined && ANY(pictograph, cp)))
+            break;
+        joined = cp == 0x200D;
+        n += used;
+    }
+    return n;
 }

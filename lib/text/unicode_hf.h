@@ -14,6 +14,10 @@ uint32_t hf_lower(uint32_t cp);
 /* Normalisation does not know of its class and decomposition. */
 bool hf_is_inert(uint32_t cp);
 
+/* Bytes of the first grapheme cluster of a text that is not empty. Exact for those below 6 bytes: of longer ones (syllables, flags) it may be
+ * a part. */
+size_t hf_cluster(const char *s, size_t len);
+
 /* The library's 0x2B920 is a slip for 0x2B820 that vocabularies now rely on. */
 static inline bool hf_is_ideograph(uint32_t c)
 {
