@@ -4,6 +4,7 @@
 #include "base/os_file.h"
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
+#include "formats/tokenizer_json.h"
 #include "model/hf_read.h"
 
 #define CONFIG "config.json"
@@ -183,22 +184,21 @@ static bool is_json(const struct blob *b)
     return i < b->size && b->data[i] == '{';
 }
 
-/* A tokenizer.json alone, from memory or a descriptor. */
-static infer_status lone_text(struct hf_reader *r, struct blob *b, struct infer_file **out)
+/* Whether a file is a tokenizer.json alone: not named so, or from memory or a descriptor. */
+static bool is_lone_tokenizer(const struct hf_reader *r, const struct blob *b)
 {
-    buf_init(&r->meta, &r->env->alloc, 0);
-    hf_put_text(r, "tokenizer.huggingface.json", (const char *)b->data, (size_t)b->size);
-    blob_close(b);
-    infer_status st = hf_build(r, out);
-    buf_free(&r->meta);
-    return st;
+    static const char name[] = "tokenizer.json";
+    size_t n = sizeof name - 1, len = r->source->name ? (size_t)r->source->name_len - r->dir_len : 0;
+    bool named = opens_by_name(r->source) && len == n && !memcmp(r->source->name + r->dir_len, name, n);
+    return r->o->use == HF_AS_TEXT && !named && b->size <= FILE_MAX_STRING && tokenizer_json_is(b);
 }
 
 static infer_status from_json(struct hf_reader *r, struct blob *b, struct infer_file **out)
 {
-    if (!opens_by_name(r->source)) {
-        if (r->o->use == HF_AS_TEXT && b->size <= FILE_MAX_STRING)
-            return lone_text(r, b, out);
+    const infer_source *s = r->source;
+    if (is_lone_tokenizer(r, b))
+        return file_open_blob(r->env, s, s->name, s->name_len, b, r->o->map, r->o->cancel, out, r->err);
+    if (!opens_by_name(s)) {
         blob_close(b);
         infer_status st = err_set(r->err, INFER_ERROR_UNSUPPORTED, "a JSON file: open a model's folder by path or callback, which find its other files by name");
         err_file(r->err, r->source->name, (size_t)r->source->name_len);

@@ -81,7 +81,7 @@ static infer_status read_property(struct translator *t, struct set *out)
 {
     static const struct {
         const char *name, *set;
-    } names[] = {{"Digit", "\\p{Nd}"}, {"Space", SPACE}, {"Word", WORD}, {"Alpha", "\\p{Alphabetic}"}, {"Upper", "\\p{Uppercase}"},
+    } names[] = {{"Digit", "\\p{Nd}"}, {"Space", SPACE}, {"Word", WORD}, {"Upper", "\\p{Uppercase}"},
                  {"Lower", "\\p{Lowercase}"}, {"Letter", "\\p{L}"}, {"Mark", "\\p{M}"}, {"Number", "\\p{N}"}, {"Punctuation", "\\p{P}"},
                  {"Symbol", "\\p{S}"}, {"Any", "\\x{0}-\\x{10ffff}"}};
     out->negated = peek(t, 1) == 'P';
@@ -383,7 +383,7 @@ static infer_status read_interval(struct translator *t, size_t n)
         buf_putc(t->out, '?');
         t->pos++;
     }
-    if (peek(t, 0) == '+' || peek(t, 0) == '*' || peek(t, 0) == '?') /* not possessive here: the repeat is repeated */
+    if (peek(t, 0) == '+' || peek(t, 0) == '*' || peek(t, 0) == '?' || (peek(t, 0) == '{' && interval(t))) /* not possessive here: the repeat is repeated */
         wrap_atom(t);
     return INFER_OK;
 }

@@ -67,6 +67,7 @@ enum { ADDED_LSTRIP = 1, ADDED_RSTRIP = 2, ADDED_SINGLE_WORD = 4, ADDED_NORMALIZ
 struct added_token {
     uint32_t id, flags;
     uint32_t off, len; /* of the content in the pool of spellings */
+    struct json_text shown; /* the content as normalizers leave it, which is what decodes; NULL: as it is */
 };
 
 struct affix {
@@ -157,6 +158,8 @@ struct tj_lists {
     struct json_text vocab, merges, added;
 };
 infer_status tj_read_vocab(struct tj_reader *r, const struct tj_lists *lists);
+/* The spelling of a token that is decoded. */
+struct json_text added_shown(const struct infer_tokenizer *t, uint32_t id);
 infer_status tj_read_merges(struct tj_reader *r, struct json_text merges);
 infer_status added_build(struct tj_reader *r);
 infer_status tj_model_open(struct infer_tokenizer *t, infer_error *err);

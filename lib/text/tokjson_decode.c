@@ -264,7 +264,8 @@ void tokjson_text(const struct infer_tokenizer *t, infer_detokenizer *state, uin
         return;
     size_t from = out->len;
     if (!(state->started & SEEN)) {
-        tj_token_text(j, str_of(&v->pieces, id), v->pieces.at[id].len, true, out);
+        struct json_text s = added_shown(t, id);
+        tj_token_text(j, s.p, s.len, true, out);
         state->started = j->strip_start ? SEEN : TEXT_BEGUN;
     } else
         buf_put(out, str_of(&v->bytes, id), v->bytes.at[id].len);

@@ -230,7 +230,7 @@ static infer_status place_added(struct lists *l)
         if (st != INFER_OK)
             return st;
         vocab_set_kind(v, e[i].id, e[i].flags & ADDED_SPECIAL ? INFER_TOKEN_CONTROL : INFER_TOKEN_USER_DEFINED);
-        j->added[j->n_added++] = (struct added_token){e[i].id, e[i].flags, e[i].off, e[i].len};
+        j->added[j->n_added++] = (struct added_token){.id = e[i].id, .flags = e[i].flags, .off = e[i].off, .len = e[i].len};
     }
     return INFER_OK;
 }
