@@ -14,6 +14,7 @@
 
 #define TJ_MAX_STEPS 24   /* of normalizers, pre-tokenizers or decoders, Sequences flattened */
 #define TJ_MAX_STRING 512 /* bytes of a pattern that is a string, a prefix, a replacement and so on */
+#define TJ_MAX_TEXT ((size_t)1 << 20) /* bytes that decoders may make of a token, or normalizers of an added token */
 #define TJ_MAX_STRIP 64   /* characters in front of a text that a decoder drops */
 #define TJ_MAX_AFFIX 16   /* ids that the post-processor puts in front or behind */
 
@@ -93,6 +94,7 @@ struct tokjson {
     uint32_t n_scores;     /* of the vocabulary itself */
     double unk_score;      /* Unigram */
     char *pool;            /* spellings */
+    uint32_t pool_len;
 
     struct added_token *added;
     uint32_t n_added;

@@ -228,29 +228,32 @@ static bool normalize_added(struct infer_tokenizer *t, struct tj_run *run)
 static infer_status make_texts(struct infer_tokenizer *t, infer_error *err)
 {
     struct vocab *v = &t->v;
+    const struct tokjson *j = t->json;
     struct buf out;
-    bool any_shown = false;
-    for (uint32_t i = 0; i < t->json->n_added; i++)
-        any_shown = any_shown || t->json->added[i].shown.p;
-    buf_init(&out, v->alloc, 0);
+    uint32_t *shown = mem_zarray(v->alloc, v->n, sizeof *shown); /* place in added + 1, of those that normalizers change */
+    for (uint32_t i = 0; shown && i < j->n_added; i++)
+        if (j->added[i].shown.p)
+            shown[j->added[i].id] = i + 1;
+    buf_init(&out, v->alloc, 16 * ((size_t)j->pool_len + v->n) + TJ_MAX_TEXT);
     v->bytes.at = mem_array(v->alloc, v->n, sizeof *v->bytes.at);
     (void)buf_reserve(&out, v->n);
-    for (uint32_t i = 0; v->bytes.at && i < v->n && buf_ok(&out) && out.len < UINT32_MAX; i++) {
+    for (uint32_t i = 0; shown && v->bytes.at && i < v->n && buf_ok(&out) && out.len < UINT32_MAX; i++) {
         size_t from = out.len;
         struct json_text s = {str_of(&v->pieces, i), v->pieces.at[i].len};
-        if (s.len && vocab_kind(v, i) == INFER_TOKEN_NORMAL)
-            tj_token_text(t->json, s.p, s.len, false, &out);
-        else if (s.len) {
-            s = any_shown ? added_shown(t, i) : s;
-            tj_token_text(t->json, s.p, s.len, false, &out);
-        }
+        if (shown[i])
+            s = j->added[shown[i] - 1].shown;
+        if (s.len)
+            tj_token_text(j, s.p, s.len, false, &out);
         v->bytes.at[i] = (struct str_at){(uint32_t)from, (uint32_t)(out.len - from)};
     }
     v->byte_pool = out.data;
     v->bytes.base = out.data ? out.data : "";
-    if (!v->bytes.at || !buf_ok(&out))
+    bool ok = v->bytes.at && shown && !out.no_memory;
+    mem_free(v->alloc, shown);
+    if (!ok)
         return err_no_memory(err);
-    return out.len < UINT32_MAX ? INFER_OK : err_set(err, INFER_ERROR_LIMIT, "the tokens' texts take more than 4 GiB");
+    return out.len < UINT32_MAX && buf_ok(&out) ? INFER_OK
+                                                : file_failed(t->file, err, err_set(err, INFER_ERROR_LIMIT, "decoders make the tokens' texts too long"));
 }
 
 infer_status added_build(struct tj_reader *r)
@@ -263,8 +266,12 @@ infer_status added_build(struct tj_reader *r)
     token_ids_init(&none, &t->env->alloc);
     e.ids = &none;
     tj_run_init(&run, t, &e);
+    run.norm[0].limit = run.norm[1].limit = TJ_MAX_TEXT;
     bool ok = normalize_added(t, &run);
+    infer_status st = run.st;
     tj_run_free(&run);
+    if (st == INFER_ERROR_LIMIT)
+        return tj_fail(r, st, NULL, "normalizers make an added token too long");
     if (!ok)
         return err_no_memory(r->err);
     for (int i = 0; i < 4; i++)

@@ -247,6 +247,7 @@ static infer_status place_all(struct lists *l)
         return tj_fail(l->r, INFER_ERROR_VALUE, NULL, "the greatest id is %u but there are only %llu tokens", l->n_ids - 1,
                        (unsigned long long)n);
     t->json->pool = l->pool.data; /* of the tokenizer from now on */
+    t->json->pool_len = (uint32_t)l->pool.len;
     v->pieces.base = l->pool.data ? l->pool.data : "";
     v->pieces.at = mem_zarray(v->alloc, v->n, sizeof *v->pieces.at);
     v->attr = mem_zarray(v->alloc, v->n, 1);
