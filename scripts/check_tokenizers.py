@@ -168,7 +168,7 @@ def check(lib, vocab, reference, count=5000, seed=1, *rest):
     same = back = 0
     shown = 0
     for s in strings(count, int(seed), "old" in rest):
-        want, got = encode(s), infer.encode(t, s)
+        want, got = encode(s), infer.encode(t, s, 2 if reference.endswith(".json") else 0)
         same += want == got
         known = [i for i in want if i != unknown]  # libraries show the unknown token each in its own way
         want_text, got_text = decode(known), infer.decode(t, known)

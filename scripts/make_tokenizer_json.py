@@ -4,7 +4,8 @@
 Needs: pip install tokenizers==0.23.3 sentencepiece==0.2.3 gguf
 usage: make_tokenizer_json.py                      writes tests/data/tokenizers/json: NAME.json, and NAME.txt, which holds one case a line:
                                                    text in hex, ids, text decoded from the ids in hex ("-": not compared); by tabs.
-                                                   Ids are with special tokens parsed and added; decoding leaves special tokens out.
+                                                   Ids are with special tokens parsed and added; decoding leaves special tokens out. Writes also the seeds of
+                                                   the fuzz target.
        make_tokenizer_json.py DIRECTORY SIZE       larger vocabularies, for check_tokenizers.py
        make_tokenizer_json.py gguf VOCAB.gguf OUT  a GGUF vocabulary of GPT-2's or BERT's kind as tokenizer.json
 """
@@ -249,6 +250,44 @@ def fixtures():
         write_cases(f"{out}/{name}.txt", tokenizers.Tokenizer.from_str(text))
 
 
+def seeds():
+    """Tiny files made by hand, for tests/fuzz/corpus/tokjson: every kind of part is in one of them."""
+    out = HERE + "/../tests/fuzz/corpus/tokjson"
+    os.makedirs(out, exist_ok=True)
+    space = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}
+    regex = {"type": "Split", "pattern": {"Regex": r"[^\W\d]+|(?i:'s)|\p{N}{1,2}+|a*?b(?!c)"}, "behavior": "MergedWithNext", "invert": False}
+    template = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}}
+    added = [{"id": 1, "content": "<s>", "special": True}, {"id": 9, "content": "<t>", "lstrip": True, "rstrip": True, "single_word": True, "normalized": True}]
+    letters = {"<unk>": 0, "<s>": 1, "a": 2, "b": 3, "ab": 4, "abab": 5, "\u2581": 6, "\u2581a": 7, "<0xC3>": 8}
+    charmap = base64.b64encode(charsmap([("E9", "65"), ("D A", "20")])).decode()
+    bpe = {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "vocab": letters, "merges": ["a b", ["ab", "ab"], "\u2581 a"]}
+    files = {
+        "bpe": {"added_tokens": added, "pre_tokenizer": {"type": "Sequence", "pretokenizers": [regex, {"type": "ByteLevel", "use_regex": True}]},
+                "decoder": {"type": "ByteLevel"}, "post_processor": {"type": "Sequence", "processors": [{"type": "ByteLevel"}, template]}, "model": bpe},
+        "spaced": {"added_tokens": added, "normalizer": {"type": "Sequence", "normalizers": [
+            {"type": "Prepend", "prepend": "\u2581"}, {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}, {"type": "NFKC"}]},
+            "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"},
+                                                         {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}, "model": bpe},
+        "word": {"normalizer": {"type": "BertNormalizer"}, "pre_tokenizer": {"type": "BertPreTokenizer"}, "decoder": {"type": "WordPiece"},
+                 "post_processor": {"type": "BertProcessing", "sep": ["a", 2], "cls": ["<s>", 1]},
+                 "model": {"type": "WordPiece", "unk_token": "<unk>", "vocab": {**letters, "##b": 9, "##ab": 10}}},
+        "unigram": {"normalizer": {"type": "Sequence", "normalizers": [{"type": "Nmt"}, {"type": "Precompiled", "precompiled_charsmap": charmap}]},
+                    "pre_tokenizer": space, "decoder": space,
+                    "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": True, "vocab": [[x, -float(i)] for x, i in letters.items()]}},
+        "level": {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "StripAccents"}, {"type": "Lowercase"}, {"type": "Strip"}]},
+                  "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+                      {"type": "WhitespaceSplit"}, {"type": "Digits", "individual_digits": True}, {"type": "Punctuation", "behavior": "Contiguous"},
+                      {"type": "CharDelimiterSplit", "delimiter": "x"}, {"type": "FixedLength", "length": 2}, {"type": "Whitespace"}]},
+                  "decoder": {"type": "BPEDecoder", "suffix": "b"}, "model": {"type": "WordLevel", "unk_token": "<unk>", "vocab": letters}},
+        "affixes": {"decoder": None, "model": {**bpe, "byte_fallback": False, "continuing_subword_prefix": "#", "end_of_word_suffix": "$", "ignore_merges": True,
+                                               "vocab": {"<unk>": 0, "a": 1, "#b": 2, "ab": 3, "#b$": 4, "ab$": 5}, "merges": ["a #b", "a #b$"]}},
+    }
+    for name, parts in files.items():
+        with open(f"{out}/{name}.json", "w") as f:
+            json.dump(parts, f, ensure_ascii=name == "spaced")
+
+
 def train(out, size):
     corpus = [CORPUS, "\n".join(MORE_TEXTS)] + [open(HERE + "/../" + p).read() for p in ["tests/data/english.txt", "docs/state.md", "README.md"]]
     maker = Maker(size, [line for text in corpus for line in text.split("\n")], charsmap([]))
@@ -281,3 +320,4 @@ if __name__ == "__main__":
         train(sys.argv[1], int(sys.argv[2]))
     else:
         fixtures()
+        seeds()

@@ -116,6 +116,7 @@ struct tj_run {
     const struct infer_tokenizer *t;
     struct encoder *e;
     struct buf norm[2];               /* normalised text */
+    bool dropped;                     /* what the text began with is gone from it */
     struct buf level[TJ_MAX_STEPS][2]; /* text that a pre-tokenizer changed */
     struct pattern_scratch patterns;
     infer_status st;                  /* of patterns */

@@ -346,7 +346,7 @@ static void normalize_text(struct tj_run *run, const char *s, size_t len, uint32
     tj_normalize(run, &s, &len);
     if (!len || tj_failed(run))
         return;
-    const struct finder f = {run, &run->j->found[1][flags & INFER_PARSE_SPECIAL ? 1 : 0], cut_text, flags, first};
+    const struct finder f = {run, &run->j->found[1][flags & INFER_PARSE_SPECIAL ? 1 : 0], cut_text, flags, first && !run->dropped};
     find_added(&f, s, len);
 }
 

@@ -153,12 +153,13 @@ static void put_unmarked(struct buf *out, uint32_t cp)
         put_cp(out, cp);
 }
 
-static void each_char(const char *s, size_t len, struct buf *out, void (*put)(struct buf *out, uint32_t cp))
+static void each_char(struct tj_run *run, const char *s, size_t len, struct buf *out, void (*put)(struct buf *out, uint32_t cp))
 {
     size_t used;
     for (size_t i = 0; i < len && buf_ok(out); i += used) {
         used = 1;
         put(out, (uint8_t)s[i] < 0x80 ? (uint8_t)s[i] : utf8_decode(s + i, len - i, &used));
+        run->dropped = run->dropped || !out->len;
     }
 }
 
@@ -172,6 +173,7 @@ static void replace(struct tj_run *run, const struct norm_step *n, const char *s
     while (pattern_next(&w, &from, &to) && buf_ok(out)) {
         buf_put(out, s + done, from - done);
         buf_put(out, n->content.p, n->content.len);
+        run->dropped = run->dropped || (to && !out->len);
         done = to;
     }
     if (w.st != INFER_OK)
@@ -181,7 +183,7 @@ static void replace(struct tj_run *run, const struct norm_step *n, const char *s
 
 /* SentencePiece's map, applied to characters as people see them and, where that finds nothing, to code points; a sequence is replaced by
  * what its shortest mapped beginning stands for. */
-static void precompiled(const struct charsmap *m, const char *s, size_t len, struct buf *out)
+static void precompiled(struct tj_run *run, const struct charsmap *m, const char *s, size_t len, struct buf *out)
 {
     const char *to;
     size_t used, n;
@@ -190,6 +192,7 @@ static void precompiled(const struct charsmap *m, const char *s, size_t len, str
         if (cluster < 6 && charsmap_shortest(m, s + i, cluster, &to, &n)) {
             buf_put(out, to, n);
             i += cluster;
+            run->dropped = run->dropped || !out->len;
             continue;
         }
         for (size_t end = i + cluster; i < end; i += used) {
@@ -198,6 +201,7 @@ static void precompiled(const struct charsmap *m, const char *s, size_t len, str
                 buf_put(out, to, n);
             else
                 buf_put(out, s + i, used);
+            run->dropped = run->dropped || !out->len;
         }
     }
 }
@@ -218,11 +222,11 @@ static void apply(struct tj_run *run, const char **s, size_t *len, int *side, co
     case NORM_NFD: uc_normalize_old(UC_FORM_D, *s, *len, out); break;
     case NORM_NFKC: uc_normalize_old(UC_FORM_KC, *s, *len, out); break;
     case NORM_NFKD: uc_normalize_old(UC_FORM_KD, *s, *len, out); break;
-    case NORM_LOWERCASE: each_char(*s, *len, out, put_lower); break;
-    case NORM_STRIP_ACCENTS: each_char(*s, *len, out, put_unmarked); break;
-    case NORM_NMT: each_char(*s, *len, out, put_nmt); break;
+    case NORM_LOWERCASE: each_char(run, *s, *len, out, put_lower); break;
+    case NORM_STRIP_ACCENTS: each_char(run, *s, *len, out, put_unmarked); break;
+    case NORM_NMT: each_char(run, *s, *len, out, put_nmt); break;
     case NORM_REPLACE: replace(run, n, *s, *len, out); break;
-    case NORM_PRECOMPILED: precompiled(&n->charsmap, *s, *len, out); break;
+    case NORM_PRECOMPILED: precompiled(run, &n->charsmap, *s, *len, out); break;
     case NORM_BYTE_LEVEL: byte_chars(run->j, *s, *len, out); break;
     default:
         buf_put(out, n->content.p, n->content.len);
@@ -248,7 +252,7 @@ static void apply_bert(struct tj_run *run, const char **s, size_t *len, int *sid
             out = &run->norm[*side];
         }
         out->len = 0;
-        each_char(*s, *len, out, puts[i]);
+        each_char(run, *s, *len, out, puts[i]);
         *s = out->data ? out->data : "";
         *len = out->len;
         *side ^= 1;
@@ -264,12 +268,14 @@ static bool changes_nothing(const struct norm_step *n, const char *s, size_t len
 void tj_normalize(struct tj_run *run, const char **s, size_t *len)
 {
     int side = 0;
+    run->dropped = false;
     for (uint32_t i = 0; i < run->j->n_norms && *len; i++) {
         const struct norm_step *n = &run->j->norms[i];
         if (changes_nothing(n, *s, *len))
             continue;
         if (n->kind == NORM_STRIP) {
             size_t end = n->right ? strip_end(*s, 0, *len) : *len, begin = n->left ? strip_begin(*s, 0, end) : 0;
+            run->dropped = run->dropped || begin;
             *s += begin;
             *len = end - begin;
         } else if (n->kind == NORM_BERT)
