@@ -157,6 +157,8 @@ static infer_status refuse_unknown(const struct blob *b, infer_error *err)
         what = " (it is a Git LFS pointer: the real file was not downloaded)";
     else if (starts(b, "<!") || starts(b, "<html"))
         what = " (it looks like an HTML page: the download gave a web page)";
+    else if (starts(b, "{"))
+        what = " (it is JSON: a Hugging Face folder is opened by path or callback)";
     return err_at(err, INFER_ERROR_FORMAT, NULL, 0, 0, "not a GGUF, safetensors or PyTorch file%s", what);
 }
 

@@ -31,7 +31,8 @@ enum hf_how {
     HF_SKIP,      /* of no use: buffers, other modalities */
     HF_HEAD,      /* as HF_PLACE, but skipped when the output matrix is tied to the embeddings */
     HF_PLUS_ONE,  /* f32: the value + 1 (Gemma's norms) */
-    HF_TRANSPOSE  /* a matrix stored [in][out] (GPT-2's Conv1D) */
+    HF_TRANSPOSE, /* a matrix stored [in][out] (GPT-2's Conv1D) */
+    HF_STACK      /* f32: a row, the second number of the name, of a matrix of that name; it has one for each head or fewer */
 };
 
 /* One tensor, without the prefixes (hf_arch.prefixes). %u stands for a number, of which there may be two: layer and expert; they come in the
@@ -50,6 +51,7 @@ struct hf_arch {
     const struct hf_tensor *const *tensors; /* likewise */
     bool untied;                            /* the output matrix is not the embeddings unless the file says so */
     bool no_rope;                           /* positions are not rotated */
+    double rotary_part;                     /* partial_rotary_factor, when the file does not say; 0: all of a head */
     const char *prefixes;                   /* NULL: "model.|transformer.|language_model." */
     infer_status (*more)(struct hf_reader *r); /* what no table says; may be NULL */
 };
@@ -59,7 +61,10 @@ struct hf_arch_list {
     const struct hf_arch *archs;
     size_t n;
 };
+extern const struct hf_arch_list hf_moe;
 extern const struct hf_arch_list hf_dense;
+extern const struct hf_arch_list hf_encoders; /* hf_embed.c */
+extern const struct hf_arch_list hf_dense_more; /* hf_archs_dense.c */
 
 const struct hf_arch *hf_find(const char *model_type, size_t len); /* NULL: not known */
 

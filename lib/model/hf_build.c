@@ -9,6 +9,7 @@
 #include "formats/gguf.h"
 #include "kernels/dequant.h"
 #include "model/hf_read.h"
+#include "model/hparams.h"
 
 #define ALIGNMENT 64u
 #define MAX_KEY 128
@@ -200,8 +201,9 @@ static infer_status plan(struct hf_reader *r, const struct file_tensor *from, co
     m->how = how;
     m->n_dims = from->n_dims;
     memcpy(m->dims, from->dims, sizeof m->dims);
-    m->type = how == HF_PLUS_ONE ? INFER_TYPE_F32 : from->type;
-    if (how == HF_PLUS_ONE && from->type != INFER_TYPE_F32 && from->type != INFER_TYPE_F16 && from->type != INFER_TYPE_BF16 &&
+    bool expands = how == HF_PLUS_ONE || how == HF_STACK;
+    m->type = expands ? INFER_TYPE_F32 : from->type;
+    if (expands && from->type != INFER_TYPE_F32 && from->type != INFER_TYPE_F16 && from->type != INFER_TYPE_BF16 &&
         from->type != INFER_TYPE_F64)
         return tensor_fail(r, from, INFER_ERROR_SHAPE, "a norm's weight must have a float type");
     if (how == HF_TRANSPOSE && (from->n_dims != 2 || d->block != 1))
@@ -212,6 +214,51 @@ static infer_status plan(struct hf_reader *r, const struct file_tensor *from, co
     }
     if (from->n == 0 || !dtype_size(m->type, from->n, &m->bytes))
         return tensor_fail(r, from, INFER_ERROR_SHAPE, "the tensor is empty or too large");
+    return INFER_OK;
+}
+
+/* A row of a matrix, which the first row that is found makes. */
+static infer_status plan_row(struct hf_reader *r, const struct file_tensor *from, const struct file_str *name, const struct numbers *num)
+{
+    uint32_t heads = 0, row = 0;
+    struct hf_made *m = NULL;
+    infer_status st = hf_u32(r, r->model, "num_attention_heads", &heads);
+    if (st != INFER_OK)
+        return st;
+    for (size_t i = 0; i < num->len[1] && row < MODEL_MAX_HEADS; i++)
+        row = row * 10 + (uint32_t)(num->p[1][i] - '0');
+    if (num->n < 2 || num->len[0] > 3 || row >= heads || row >= MODEL_MAX_HEADS) /* 3 digits: the search below stays short */
+        return tensor_fail(r, from, INFER_ERROR_SHAPE, "there is no such layer or head");
+    for (size_t i = 0; i < r->n_made && !m; i++)
+        if (r->made[i].rows && r->made[i].name.len == name->len && !memcmp(r->made[i].name.data, name->data, (size_t)name->len))
+            m = &r->made[i];
+    if (!m) {
+        st = plan(r, from, name, HF_STACK);
+        if (st != INFER_OK)
+            return st;
+        m = &r->made[r->n_made - 1];
+        m->rows = arena_zarray(&r->ar, heads < MODEL_MAX_HEADS ? heads : MODEL_MAX_HEADS, sizeof *m->rows);
+        if (!m->rows)
+            return err_no_memory(r->err);
+        m->n_dims = 2;
+    }
+    if (from->n_dims != 1 || from->n != m->dims[0] || from->type != m->from->type || m->rows[row])
+        return tensor_fail(r, from, INFER_ERROR_SHAPE, "not a row like the others of its matrix");
+    m->rows[row] = from;
+    m->dims[1] = row + 1 > m->dims[1] ? row + 1 : m->dims[1];
+    m->bytes = m->dims[0] * m->dims[1] * 4;
+    return INFER_OK;
+}
+
+/* Matrices put together of rows have all of them. */
+static infer_status check_rows(const struct hf_reader *r)
+{
+    for (size_t i = 0; i < r->n_made; i++)
+        for (uint64_t row = 0; r->made[i].rows && row < r->made[i].dims[1]; row++)
+            if (!r->made[i].rows[row])
+                return file_failed(r->weights, r->err, err_at(r->err, INFER_ERROR_MISSING, r->made[i].name.data,
+                                                              (size_t)r->made[i].name.len, ERR_NO_OFFSET,
+                                                              "the tensor of head %u is missing", (unsigned)row));
     return INFER_OK;
 }
 
@@ -229,6 +276,8 @@ static infer_status map_tensor(struct hf_reader *r, struct file_tensor *t, bool 
     if (!rename_to(r, e->gguf, &num, &name))
         return err_no_memory(r->err);
     *keep = e->how == HF_PLACE || e->how == HF_HEAD;
+    if (e->how == HF_STACK)
+        return plan_row(r, t, &name, &num);
     if (!*keep)
         return plan(r, t, &name, e->how);
     if (t->n == 0)
@@ -249,7 +298,7 @@ infer_status hf_map_tensors(struct hf_reader *r)
         if (!keep)
             t->name.len = 0; /* taken out in drop_unnamed; made tensors still read it */
     }
-    return INFER_OK;
+    return check_rows(r);
 }
 
 static void drop_unnamed(struct infer_file *w)
@@ -311,6 +360,10 @@ static void make_tensor(const struct hf_made *m, uint8_t *dst)
         transpose(dst, t->data, t->dims[1], t->dims[0], dtype_of(t->type)->bytes);
         return;
     }
+    for (uint64_t i = 0; m->rows && i < m->dims[1]; i++)
+        dequant_row(t->type, m->rows[i]->data, x + i * m->dims[0], m->dims[0]);
+    if (m->rows)
+        return;
     dequant_row(t->type, t->data, x, t->n);
     for (uint64_t i = 0; i < t->n; i++)
         x[i] += 1.0f;

@@ -167,7 +167,7 @@ static infer_status head_dim(const struct hf_reader *r, uint32_t *out)
 static infer_status find_rope(const struct hf_reader *r, struct rope *p)
 {
     const struct json *all = hf_get(r, "rope_parameters|rope_scaling"), *by_layer = hf_member(all, "full_attention");
-    double part = 1;
+    double part = r->arch->rotary_part > 0 ? r->arch->rotary_part : 1;
     uint32_t dim;
     if (all && all->type != JSON_OBJECT)
         return hf_fail(r, INFER_ERROR_VALUE, "rope_parameters|rope_scaling", "not an object");
@@ -239,7 +239,10 @@ static infer_status put_yarn(struct hf_reader *r, const struct rope *p, double f
     hf_put_u32(r, ".rope.scaling.original_context_length", original);
     hf_put_f32(r, ".rope.scaling.yarn_beta_fast", (float)(fast != 0 ? fast : 32));
     hf_put_f32(r, ".rope.scaling.yarn_beta_slow", (float)(slow != 0 ? slow : 1));
-    double relative = attention / (1 + 0.1 * math_log_d(factor)); /* rope_freqs.c multiplies by the rest */
+    bool latent = !strcmp(r->arch->arch, "deepseek2") && m_all != 0;
+    if (latent) /* m_all scales scores too */
+        hf_put_f32(r, ".rope.scaling.yarn_log_multiplier", (float)(0.1 * m_all));
+    double relative = latent ? attention : attention / (1 + 0.1 * math_log_d(factor)); /* rope_freqs.c multiplies by the rest */
     if (fabs(relative - 1) > 1e-7)
         hf_put_f32(r, ".rope.scaling.yarn_attn_factor", (float)relative);
     return INFER_OK;
@@ -276,12 +279,66 @@ static infer_status put_llama3(struct hf_reader *r, const struct rope *p, double
     return hf_add_values(r, "rope_freqs.weight", factors, n_rot / 2);
 }
 
+/* LongRoPE's two lists of factors; in GGUF tensors. */
+static infer_status put_factors(struct hf_reader *r, const struct rope *p, const char *key, const char *name)
+{
+    const struct json *list = hf_member(p->full, key);
+    uint32_t dim;
+    infer_status st = head_dim(r, &dim);
+    if (st != INFER_OK)
+        return st;
+    uint32_t n = (p->n_rot ? p->n_rot : dim) / 2;
+    if (!list || list->type != JSON_ARRAY || list->n != n || n == 0)
+        return hf_fail(r, INFER_ERROR_VALUE, key, "not a list of one number for each rotated pair");
+    float *factors = arena_zarray(&r->ar, n, sizeof *factors);
+    if (!factors)
+        return err_no_memory(r->err);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct json *v = &list->u.items[i];
+        double x = v->type == JSON_INT ? (double)v->u.integer : v->type == JSON_DOUBLE ? v->u.number : 0;
+        if (!(x > 1e-6 && x < 1e9))
+            return hf_fail(r, INFER_ERROR_VALUE, key, "a factor is out of range");
+        factors[i] = (float)x;
+    }
+    return hf_add_values(r, name, factors, n);
+}
+
+static infer_status put_longrope(struct hf_reader *r, const struct rope *p)
+{
+    uint32_t original, context = 0;
+    double factor = 0, attention = 0;
+    infer_status st = original_context(r, p, &original);
+    if (st == INFER_OK)
+        st = hf_u32(r, r->model, "max_position_embeddings", &context);
+    if (st == INFER_OK)
+        st = hf_number(r, p->full, "factor", &factor);
+    if (st == INFER_OK)
+        st = hf_number(r, p->full, "attention_factor", &attention);
+    if (st == INFER_OK)
+        st = put_factors(r, p, "short_factor", "rope_factors_short.weight");
+    if (st == INFER_OK)
+        st = put_factors(r, p, "long_factor", "rope_factors_long.weight");
+    if (st == INFER_OK && original < 2)
+        st = hf_fail(r, INFER_ERROR_VALUE, "original_max_position_embeddings", "out of range");
+    if (st != INFER_OK)
+        return st;
+    if (factor <= 0)
+        factor = (double)context / original;
+    if (attention <= 0)
+        attention = factor <= 1 ? 1 : (double)math_sqrt((float)(1 + math_log_d(factor) / math_log_d(original)));
+    hf_put_u32(r, ".rope.scaling.original_context_length", original);
+    hf_put_f32(r, ".rope.scaling.attn_factor", (float)attention);
+    return INFER_OK;
+}
+
 static infer_status put_scaling(struct hf_reader *r, const struct rope *p)
 {
     const struct json *type = hf_member(p->full, "rope_type|type");
     double factor;
     if (!type || hf_one_of(type, "default"))
         return INFER_OK;
+    if (hf_one_of(type, "longrope|su") && !hf_member(p->full, "short_mscale|long_mscale"))
+        return put_longrope(r, p);
     if (!hf_one_of(type, "linear|yarn|llama3"))
         return hf_fail(r, INFER_ERROR_UNSUPPORTED, "rope_type", "this kind of rope scaling is not supported");
     infer_status st = factor_of(r, p, &factor);
@@ -425,7 +482,7 @@ static infer_status read_model(struct hf_reader *r)
 infer_status hf_read_config(struct hf_reader *r)
 {
     find_model(r);
-    r->arch = r->model_type.len ? hf_find(r->model_type.data, (size_t)r->model_type.len) : NULL;
+    r->arch = hf_encoder_of(r, r->model_type.len ? hf_find(r->model_type.data, (size_t)r->model_type.len) : NULL);
     if (r->o->use == HF_AS_TEXT)
         return unread(r);
     infer_status st = read_model(r);

@@ -1,10 +1,14 @@
 /* Finding a folder and its files by what the source names. */
 #include <string.h>
 
+#include "base/fpenv.h"
 #include "base/os_file.h"
-#include "formats/gguf.h"
 #include "formats/safetensors.h"
+<<<<<<< HEAD
 #include "formats/tokenizer_json.h"
+=======
+#include "formats/torch.h"
+>>>>>>> main
 #include "model/hf_read.h"
 
 #define CONFIG "config.json"
@@ -51,8 +55,7 @@ static infer_status parse(struct hf_reader *r, const char *name, const struct bl
     return st;
 }
 
-/* *out becomes JSON_NULL when there is no such file. */
-static infer_status read_json(struct hf_reader *r, const char *name, struct json *out)
+infer_status hf_read_json(struct hf_reader *r, const char *name, struct json *out)
 {
     struct blob b;
     bool found;
@@ -77,9 +80,9 @@ static infer_status no_config(const struct hf_reader *r)
 static infer_status read_parts(struct hf_reader *r, struct blob *first, struct infer_file **out)
 {
     bool text_only = r->o->use == HF_AS_TEXT;
-    infer_status st = read_json(r, "generation_config.json", &r->generation);
+    infer_status st = hf_read_json(r, "generation_config.json", &r->generation);
     if (st == INFER_OK)
-        st = read_json(r, "tokenizer_config.json", &r->tokenizer);
+        st = hf_read_json(r, "tokenizer_config.json", &r->tokenizer);
     if (st == INFER_OK && (r->config.type != JSON_NULL || !text_only))
         st = hf_read_config(r);
     if (st == INFER_OK)
@@ -90,6 +93,8 @@ static infer_status read_parts(struct hf_reader *r, struct blob *first, struct i
     }
     if (first)
         blob_close(first);
+    if (st == INFER_OK && r->weights && r->arch)
+        st = hf_read_modules(r);
     if (st == INFER_OK && r->weights && r->arch)
         st = hf_map_tensors(r);
     return st == INFER_OK ? hf_build(r, out) : st;
@@ -125,7 +130,7 @@ static infer_status folder_itself(struct hf_reader *r)
 {
     const infer_source *s = r->source;
     size_t n = s->name ? (size_t)s->name_len : 0;
-    char *dir = arena_alloc(&r->ar, n + 1);
+    char *dir = arena_zalloc(&r->ar, n + 2);
     if (!dir)
         return err_no_memory(r->err);
     if (n)
@@ -143,33 +148,24 @@ static bool any_name(void *arg, const char *name)
     return false;
 }
 
-/* Why a name did not open: it may be a folder's. */
-static bool may_be_folder(struct hf_reader *r, infer_status st)
-{
-    const infer_source *s = r->source;
-    int os_error = 0;
-    if (st == INFER_ERROR_NO_MEMORY || st == INFER_ERROR_CANCELLED || st == INFER_ERROR_ARGUMENT || !opens_by_name(s))
-        return false;
-    if (s->kind == INFER_SOURCE_CALLBACK)
-        return true;
-    char *path = arena_strdup(&r->ar, s->name, (size_t)s->name_len);
-    return path && r->env->io->list(path, any_name, NULL, &os_error) == INFER_OK;
-}
-
-/* st, r->err: of opening the name as a file. */
+/* st, r->err: of opening the name as a file. Hosts' callbacks are asked for what a folder of that name would hold. */
 static infer_status try_folder(struct hf_reader *r, infer_status st, struct infer_file **out)
 {
     infer_error as_file = r->err ? *r->err : (infer_error){0};
-    if (!may_be_folder(r, st))
+    bool path = r->source->kind == INFER_SOURCE_PATH;
+    int os_error = 0;
+    if (st == INFER_ERROR_NO_MEMORY || st == INFER_ERROR_CANCELLED || st == INFER_ERROR_ARGUMENT || !opens_by_name(r->source))
         return st;
     infer_status f = folder_itself(r);
+    if (f == INFER_OK && path && r->env->io->list(r->dir, any_name, NULL, &os_error) != INFER_OK)
+        return st;
     if (f == INFER_OK)
-        f = read_json(r, CONFIG, &r->config);
-    if (f != INFER_OK && r->source->kind == INFER_SOURCE_PATH)
+        f = hf_read_json(r, CONFIG, &r->config);
+    if (f != INFER_OK && (path || f != st))
         return f;
-    if (f == INFER_OK && (r->config.type != JSON_NULL || (r->source->kind == INFER_SOURCE_PATH && r->o->use == HF_AS_TEXT)))
+    if (f == INFER_OK && (r->config.type != JSON_NULL || (path && r->o->use == HF_AS_TEXT)))
         return read_folder(r, NULL, out);
-    if (r->source->kind == INFER_SOURCE_PATH)
+    if (path)
         return no_config(r);
     if (r->err)
         *r->err = as_file;
@@ -184,6 +180,7 @@ static bool is_json(const struct blob *b)
     return i < b->size && b->data[i] == '{';
 }
 
+<<<<<<< HEAD
 /* Whether a file is a tokenizer.json alone: not named so, or from memory or a descriptor. */
 static bool is_lone_tokenizer(const struct hf_reader *r, const struct blob *b)
 {
@@ -191,35 +188,40 @@ static bool is_lone_tokenizer(const struct hf_reader *r, const struct blob *b)
     size_t n = sizeof name - 1, len = r->source->name ? (size_t)r->source->name_len - r->dir_len : 0;
     bool named = opens_by_name(r->source) && len == n && !memcmp(r->source->name + r->dir_len, name, n);
     return r->o->use == HF_AS_TEXT && !named && b->size <= FILE_MAX_STRING && tokenizer_json_is(b);
+=======
+static infer_status alone(struct hf_reader *r, struct blob *b, struct infer_file **out)
+{
+    const infer_source *s = r->source;
+    return file_open_blob(r->env, s, s->name, s->name_len, b, r->o->map, r->o->cancel, out, r->err);
+>>>>>>> main
 }
 
+static bool named_like(const struct hf_reader *r, const char *suffix)
+{
+    size_t n = strlen(suffix), len = r->weights_name ? strlen(r->weights_name) : 0;
+    return len >= n && !memcmp(r->weights_name + len - n, suffix, n);
+}
+
+/* JSON stands for the folder that it lies in, but for a tokenizer.json that was asked for as a file. */
 static infer_status from_json(struct hf_reader *r, struct blob *b, struct infer_file **out)
 {
+<<<<<<< HEAD
     const infer_source *s = r->source;
     if (is_lone_tokenizer(r, b))
         return file_open_blob(r->env, s, s->name, s->name_len, b, r->o->map, r->o->cancel, out, r->err);
     if (!opens_by_name(s)) {
+=======
+    bool index = named_like(r, ".index.json");
+    infer_status st = INFER_OK;
+    if (!opens_by_name(r->source) || (r->o->use == HF_AS_FILE && !index && !named_like(r, CONFIG)))
+        return alone(r, b, out);
+    st = hf_read_json(r, CONFIG, &r->config);
+    if (st == INFER_OK && r->config.type == JSON_NULL)
+        return r->o->use == HF_AS_TEXT || !index ? alone(r, b, out) : (blob_close(b), no_config(r));
+    if (st != INFER_OK || !index)
+>>>>>>> main
         blob_close(b);
-        infer_status st = err_set(r->err, INFER_ERROR_UNSUPPORTED, "a JSON file: open a model's folder by path or callback, which find its other files by name");
-        err_file(r->err, r->source->name, (size_t)r->source->name_len);
-        return st;
-    }
-    static const char suffix[] = ".index.json";
-    size_t n = sizeof suffix - 1, len = (size_t)r->source->name_len - r->dir_len;
-    bool index = len > n && !memcmp(r->source->name + r->source->name_len - n, suffix, n);
-    if (!index) {
-        blob_close(b);
-        b = NULL;
-    }
-    infer_status st = read_json(r, CONFIG, &r->config);
-    if (st == INFER_OK && r->config.type == JSON_NULL && r->o->use != HF_AS_TEXT)
-        st = no_config(r);
-    if (st != INFER_OK) {
-        if (b)
-            blob_close(b);
-        return st;
-    }
-    return read_folder(r, b, out);
+    return st == INFER_OK ? read_folder(r, index ? b : NULL, out) : st;
 }
 
 /* A file of weights that is no GGUF: as a model it needs the folder around it. */
@@ -227,7 +229,7 @@ static infer_status from_weights(struct hf_reader *r, struct blob *b, struct inf
 {
     infer_status st = INFER_OK;
     if (opens_by_name(r->source))
-        st = read_json(r, CONFIG, &r->config);
+        st = hf_read_json(r, CONFIG, &r->config);
     if (st == INFER_OK && r->config.type == JSON_NULL)
         st = err_at(r->err, INFER_ERROR_NOT_FOUND, CONFIG, strlen(CONFIG), ERR_NO_OFFSET,
                     "weights alone are no model: " CONFIG " is missing beside them%s",
@@ -258,17 +260,19 @@ static infer_status open_any(struct hf_reader *r, struct infer_file **out)
     }
     if (is_json(&b))
         return from_json(r, &b, out);
-    if (r->o->use != HF_AS_FILE && safetensors_is(&b))
+    if (r->o->use != HF_AS_FILE && (safetensors_is(&b) || torch_is(&b)))
         return from_weights(r, &b, out);
-    return file_open_blob(r->env, s, s->name, s->name_len, &b, r->o->map, r->o->cancel, out, r->err);
+    return alone(r, &b, out);
 }
 
 infer_status hf_open(const struct env *env, const infer_source *source, const struct hf_options *options, struct infer_file **out,
                      infer_error *err)
 {
     struct hf_reader r = {.env = env, .source = source, .o = options, .err = err};
+    struct fpenv fp = fpenv_enter(); /* some tensors are computed */
     arena_init(&r.ar, &env->alloc, 0);
     infer_status st = open_any(&r, out);
     arena_free(&r.ar);
+    fpenv_leave(fp);
     return st;
 }
