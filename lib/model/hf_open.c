@@ -4,11 +4,8 @@
 #include "base/fpenv.h"
 #include "base/os_file.h"
 #include "formats/safetensors.h"
-<<<<<<< HEAD
 #include "formats/tokenizer_json.h"
-=======
 #include "formats/torch.h"
->>>>>>> main
 #include "model/hf_read.h"
 
 #define CONFIG "config.json"
@@ -180,20 +177,10 @@ static bool is_json(const struct blob *b)
     return i < b->size && b->data[i] == '{';
 }
 
-<<<<<<< HEAD
-/* Whether a file is a tokenizer.json alone: not named so, or from memory or a descriptor. */
-static bool is_lone_tokenizer(const struct hf_reader *r, const struct blob *b)
-{
-    static const char name[] = "tokenizer.json";
-    size_t n = sizeof name - 1, len = r->source->name ? (size_t)r->source->name_len - r->dir_len : 0;
-    bool named = opens_by_name(r->source) && len == n && !memcmp(r->source->name + r->dir_len, name, n);
-    return r->o->use == HF_AS_TEXT && !named && b->size <= FILE_MAX_STRING && tokenizer_json_is(b);
-=======
 static infer_status alone(struct hf_reader *r, struct blob *b, struct infer_file **out)
 {
     const infer_source *s = r->source;
     return file_open_blob(r->env, s, s->name, s->name_len, b, r->o->map, r->o->cancel, out, r->err);
->>>>>>> main
 }
 
 static bool named_like(const struct hf_reader *r, const char *suffix)
@@ -205,21 +192,16 @@ static bool named_like(const struct hf_reader *r, const char *suffix)
 /* JSON stands for the folder that it lies in, but for a tokenizer.json that was asked for as a file. */
 static infer_status from_json(struct hf_reader *r, struct blob *b, struct infer_file **out)
 {
-<<<<<<< HEAD
-    const infer_source *s = r->source;
-    if (is_lone_tokenizer(r, b))
-        return file_open_blob(r->env, s, s->name, s->name_len, b, r->o->map, r->o->cancel, out, r->err);
-    if (!opens_by_name(s)) {
-=======
     bool index = named_like(r, ".index.json");
     infer_status st = INFER_OK;
     if (!opens_by_name(r->source) || (r->o->use == HF_AS_FILE && !index && !named_like(r, CONFIG)))
         return alone(r, b, out);
+    if (r->o->use == HF_AS_TEXT && !named_like(r, "tokenizer.json") && tokenizer_json_is(b))
+        return alone(r, b, out); /* one under another name: that file is meant */
     st = hf_read_json(r, CONFIG, &r->config);
     if (st == INFER_OK && r->config.type == JSON_NULL)
         return r->o->use == HF_AS_TEXT || !index ? alone(r, b, out) : (blob_close(b), no_config(r));
     if (st != INFER_OK || !index)
->>>>>>> main
         blob_close(b);
     return st == INFER_OK ? read_folder(r, index ? b : NULL, out) : st;
 }
