@@ -313,6 +313,10 @@ typedef struct infer_open_options {
     uint32_t size;
     int32_t map;                /* INFER_MAP_* */
     infer_cancel *cancel;       /* polled while opening; may be NULL */
+    int32_t quantise;           /* of infer_model_open: matrices stored as F32, F16 or BF16 become this INFER_TYPE_* in memory: Q8_0, Q4_0, Q4_K or
+                                   Q6_K. 0: they stay. Rows that are not whole blocks take Q8_0, or stay; the output matrix takes Q6_K, or
+                                   Q8_0; vectors and routers stay. docs/models.md tells more */
+    uint32_t reserved;
 } infer_open_options;
 
 /* ---- Files: tensors and metadata as data ------------------------------------------------------------------------- */

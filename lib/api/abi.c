@@ -76,7 +76,9 @@ SIZE(infer_source, 64);
 AT(infer_open_options, size, 0);
 AT(infer_open_options, map, 4);
 AT(infer_open_options, cancel, 8);
-SIZE(infer_open_options, 16);
+AT(infer_open_options, quantise, 16);
+AT(infer_open_options, reserved, 20);
+SIZE(infer_open_options, 24);
 
 AT(infer_tensor_info, size, 0);
 AT(infer_tensor_info, type, 4);
