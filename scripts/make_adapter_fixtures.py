@@ -49,6 +49,7 @@ LORA = {
     "lora-gpt2": ("gpt2", "float32", dict(r=4, lora_alpha=5, fan_in_fan_out=True, target_modules=["c_attn", "c_proj", "c_fc"])),
     "lora-qwen2": ("qwen2", "float32", dict(r=4, lora_alpha=5, target_modules=ALL)),
     "lora-gemma3": ("gemma3", "float32", dict(r=2, lora_alpha=3, target_modules=ALL)),
+    "lora-phi3": ("phi3-window", "bfloat16", dict(r=3, lora_alpha=4, target_modules=["qkv_proj", "o_proj", "gate_up_proj", "down_proj"])),
     "alora": ("llama", "float32", dict(r=4, lora_alpha=8, target_modules=["q_proj", "k_proj", "v_proj"], task_type="CAUSAL_LM",
                                        alora_invocation_tokens=[17, 4, 99])),
     # eight for one batch: every rank and another set of targets each
@@ -68,18 +69,18 @@ def base_model(name):
     return base.make_model(arch, config, seed)
 
 
-def prompt_of(name, seed):
+def prompt_of(name, seed, vocab):
     rng = np.random.default_rng([sum(map(ord, name)), seed])
-    ids = rng.integers(0, base.VOCAB, 16 if name.startswith("batch") else N_PROMPT).tolist()
+    ids = rng.integers(0, vocab, 16 if name.startswith("batch") else N_PROMPT).tolist()
     if name == "alora":  # invoked twice: the last one counts
         ids[9:12] = ids[25:28] = [17, 4, 99]
     return ids
 
 
-def train(model, name, steps=12, rate=0.02):
+def train(model, name, steps=12, rate=0.02, vocab=base.VOCAB):
     """Some steps of AdamW towards other sequences than the base's: the adapter learns something, and all of its numbers move."""
     torch.manual_seed(sum(map(ord, name)))
-    ids = torch.randint(0, base.VOCAB, (4, 24))
+    ids = torch.randint(0, vocab, (4, 24))
     if "alora" in name:
         ids[:, 8:11] = torch.tensor([17, 4, 99])
     params = [p for p in model.parameters() if p.requires_grad]
@@ -110,10 +111,10 @@ def greedy(forward, prompt):
     return ids, gap
 
 
-def write_golden(name, forward, plain):
+def write_golden(name, forward, plain, vocab=base.VOCAB):
     """forward, plain: ids -> logits with and without the adapter."""
     for seed in range(20):  # a prompt that no near tie follows
-        prompt = prompt_of(name, seed)
+        prompt = prompt_of(name, seed, vocab)
         ids, gap = greedy(forward, prompt)
         if gap > 5e-4:
             break
@@ -148,12 +149,13 @@ def make_lora(name):
     for n, p in model.named_parameters():  # small, but not zero: the gradient of A is not zero either
         if "lora_B" in n:
             p.data = torch.randn_like(p) * 0.1
-    loss = train(model, name)
+    vocab = model.config.vocab_size
+    loss = train(model, name, vocab=vocab)
     save(model, name, dtype)
     model = peft.PeftModel.from_pretrained(base_model(base_name), OUT / name).float().eval()  # what was saved
     plain = base_model(base_name)
     print(f"{name}: loss {loss:.2f}", end=" ")
-    write_golden(name, lambda ids: run(model, ids), lambda ids: base.run(plain, ids))
+    write_golden(name, lambda ids: run(model, ids), lambda ids: base.run(plain, ids), vocab)
 
 
 def make_combination():
@@ -221,6 +223,24 @@ def make_steering():
     for name, layers, change in (("steer-add", (1, 2), add(0.75)), ("steer-layer", (2,), add(-1.5)), ("steer-project", (1, 2), project)):
         model = steered(base_model("llama"), {k: v for k, v in directions.items() if k in layers}, change)
         write_golden(name, lambda ids, m=model: base.run(m, ids), lambda ids: base.run(plain, ids))
+    check_steering(directions)
+
+
+def check_steering(directions):
+    """llama.cpp counts layers in the same way: its logits with the directions at 0.75 against the golden steer-add."""
+    import ctypes
+    if llama_cpp is None:
+        return
+    ids, want = read_golden("steer-add")
+    data = np.zeros((2, 64), np.float32)  # of layers 1 and 2: there is no place for layer 0
+    for layer, v in directions.items():
+        data[layer - 1] = v * np.float32(0.75)
+    with base.oracle.engine(base.OUT / "llama.gguf", 256, kv="f32", flash=False) as e:
+        apply = getattr(llama_cpp, "llama_set_adapter_cvec", None) or llama_cpp.llama_apply_adapter_cvec
+        assert apply(e.ctx, data.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), data.size, 64, 1, 2) == 0
+        error = np.abs(e.logits(ids) - want).max() / (want.max() - want.min())
+    print(f"steer-add: llama.cpp within {error:.1e} of the range", flush=True)
+    assert error < 1e-4
 
 
 def steered(model, directions, change):
@@ -300,19 +320,23 @@ def make_gguf_lora(name, base_name):
     check_llamacpp(name, base_name)
 
 
+def read_golden(name):
+    """Its prompt, and logits [prompt][vocab]."""
+    data = (OUT / f"{name}.golden").read_bytes()
+    n, vocab = struct.unpack_from("<2I", data, 8)
+    return np.frombuffer(data, "<i4", n, 24).tolist(), np.frombuffer(data, "<f4", n * vocab, 24 + 4 * (n + N_GREEDY)).reshape(n, vocab)
+
+
 def check_llamacpp(name, base_name):
     """The golden against llama.cpp with the GGUF adapter."""
     if llama_cpp is None:
         print(f"{name}.gguf: llama.cpp not installed")
         return
-    data = (OUT / f"{name}.golden").read_bytes()
-    n, vocab = struct.unpack_from("<2I", data, 8)
-    ids = np.frombuffer(data, "<i4", n, 24)
-    want = np.frombuffer(data, "<f4", n * vocab, 24 + 4 * (n + N_GREEDY)).reshape(n, vocab)
+    ids, want = read_golden(name)
     with base.oracle.engine(base.OUT / f"{base_name}.gguf", 256, kv="f32", flash=False) as e:
-        plain = e.logits(ids.tolist())
+        plain = e.logits(ids)
         attach_llamacpp(e, OUT / f"{name}.gguf")
-        got = e.logits(ids.tolist())
+        got = e.logits(ids)
     spread = want.max() - want.min()
     error, moved = np.abs(got - want).max() / spread, np.abs(plain - want).max() / spread
     print(f"{name}.gguf: llama.cpp within {error:.1e} of the range (without the adapter {moved:.1e})", flush=True)

@@ -265,32 +265,37 @@ def write_tokenizer(at):
 
 # ---------------------------------------------------------------- llama.cpp
 
-def oracle_rows(path, ids, n_ctx=512):
-    """Its hidden states, f32 [len(ids)][n_embd]; GELU there goes through a table in f16."""
-    quiet = L.llama_log_callback(lambda level, text, user: None)
-    L.llama_log_set(quiet, ctypes.c_void_p(0))
-    L.llama_backend_init()
-    mp = L.llama_model_default_params()
-    mp.n_gpu_layers, mp.use_extra_bufts = 0, False
-    model = L.llama_model_load_from_file(str(path).encode(), mp)
-    assert model, path
-    cp = L.llama_context_default_params()
-    cp.n_ctx = cp.n_batch = cp.n_ubatch = n_ctx
-    cp.n_threads = cp.n_threads_batch = 1
-    cp.embeddings, cp.pooling_type, cp.type_k, cp.type_v = True, L.LLAMA_POOLING_TYPE_NONE, 0, 0
-    cp.flash_attn_type = L.LLAMA_FLASH_ATTN_TYPE_DISABLED
-    ctx = L.llama_init_from_model(model, cp)
-    n_embd = L.llama_model_n_embd(model)
-    batch = L.llama_batch_init(len(ids), 0, 1)
-    batch.n_tokens = len(ids)
-    for i, t in enumerate(ids):
-        batch.token[i], batch.pos[i], batch.n_seq_id[i], batch.seq_id[i][0], batch.logits[i] = int(t), i, 1, 0, 1
-    assert L.llama_decode(ctx, batch) == 0
-    out = np.stack([np.array(np.ctypeslib.as_array(L.llama_get_embeddings_ith(ctx, i), (n_embd,))) for i in range(len(ids))])
-    L.llama_batch_free(batch)
-    L.llama_free(ctx)
-    L.llama_model_free(model)
-    return out
+class Oracle:
+    """Its hidden states; GELU there goes through a table in f16."""
+
+    def __init__(self, path, n_ctx=512):
+        self.quiet = L.llama_log_callback(lambda level, text, user: None)
+        L.llama_log_set(self.quiet, ctypes.c_void_p(0))
+        L.llama_backend_init()
+        mp = L.llama_model_default_params()
+        mp.n_gpu_layers, mp.use_extra_bufts = 0, False
+        self.model = L.llama_model_load_from_file(str(path).encode(), mp)
+        assert self.model, path
+        cp = L.llama_context_default_params()
+        cp.n_ctx = cp.n_batch = cp.n_ubatch = n_ctx
+        cp.n_threads = cp.n_threads_batch = 1
+        cp.embeddings, cp.pooling_type, cp.type_k, cp.type_v = True, L.LLAMA_POOLING_TYPE_NONE, 0, 0
+        cp.flash_attn_type = L.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        self.ctx = L.llama_init_from_model(self.model, cp)
+        self.n_embd = L.llama_model_n_embd(self.model)
+
+    def rows(self, ids):
+        """f32 [len(ids)][n_embd]"""
+        if L.llama_get_memory(self.ctx):
+            L.llama_memory_clear(L.llama_get_memory(self.ctx), True)
+        batch = L.llama_batch_init(len(ids), 0, 1)
+        batch.n_tokens = len(ids)
+        for i, t in enumerate(ids):
+            batch.token[i], batch.pos[i], batch.n_seq_id[i], batch.seq_id[i][0], batch.logits[i] = int(t), i, 1, 0, 1
+        assert L.llama_decode(self.ctx, batch) == 0
+        out = np.stack([np.array(np.ctypeslib.as_array(L.llama_get_embeddings_ith(self.ctx, i), (self.n_embd,))) for i in range(len(ids))])
+        L.llama_batch_free(batch)
+        return out
 
 
 def build(name):
@@ -315,7 +320,8 @@ def build(name):
         for w in dense:  # llama.cpp puts every row through them
             rows = [r @ w.T for r in rows]
         spread = max(r.max() for r in rows) - min(r.min() for r in rows)
-        error = max(np.abs(oracle_rows(OUT / f"{name}.gguf", t) - r).max() for t, r in zip(texts, rows)) / spread
+        oracle = Oracle(OUT / f"{name}.gguf")
+        error = max(np.abs(oracle.rows(t) - r).max() for t, r in zip(texts, rows)) / spread
         note = f"llama.cpp within {error:.1e} of range"
         if error > 3e-3:
             raise SystemExit(f"{name}: does not agree: {note}")

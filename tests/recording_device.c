@@ -240,6 +240,17 @@ static void op_copy(struct device *d, struct dev_ref dst, struct dev_ref src, ui
         r->inner->ops->copy(r->inner, dst, src, bytes);
 }
 
+static void op_copy_rows(struct device *d, struct dev_ref dst, uint32_t dst_stride, struct dev_ref src, uint32_t src_stride, uint32_t n_row,
+                         uint32_t width)
+{
+    struct recorder *r = rec(d);
+    record(r, "copy_rows", "rows %u width %u", n_row, width);
+    dst = use_rows(r, dst, n_row, width, dst_stride, 1, "dst");
+    src = use_rows(r, src, n_row, width, src_stride, 0, "src");
+    if (!r->bad)
+        r->inner->ops->copy_rows(r->inner, dst, dst_stride, src, src_stride, n_row, width);
+}
+
 /* ---- operations */
 
 static void op_embed(struct device *d, struct dev_ref dst, const struct dev_weight *w, const uint32_t *ids, uint32_t n_row, float scale,
@@ -272,6 +283,21 @@ static void op_norm(struct device *d, const struct dev_norm *op)
         r->inner->ops->norm(r->inner, &o);
 }
 
+/* A checked copy of a product's addends; NULL: none, or no memory. */
+static struct dev_addend *use_addends(struct recorder *r, const struct dev_matmul *op, uint32_t n_row)
+{
+    struct dev_addend *out = op->n_addends ? calloc(op->n_addends, sizeof *out) : NULL;
+    for (uint32_t i = 0; i < op->n_addends && out; i++) {
+        struct dev_addend a = op->addends[i];
+        if (a.w.n_out != op->w.n_out || a.w.n_in > DEV_MAX_ADDEND || a.row > n_row || a.n_row > n_row - a.row)
+            unsound(r, "addend %u has %u outputs of %u, rows %u and %u of %u", i, a.w.n_out, op->w.n_out, a.row, a.n_row, n_row);
+        a.w = use_weight(r, a.w, "addend");
+        a.src = use_rows(r, a.src, a.row + a.n_row, a.w.n_in, a.src_stride, 0, "addend's src");
+        out[i] = a;
+    }
+    return out;
+}
+
 static void op_matmul(struct device *d, struct dev_ref src, uint32_t src_stride, uint32_t n_row, const struct dev_matmul *ops, uint32_t n_ops)
 {
     struct recorder *r = rec(d);
@@ -291,10 +317,16 @@ static void op_matmul(struct device *d, struct dev_ref src, uint32_t src_stride,
         o[i].dst = use_rows(r, ops[i].dst, n_row, ops[i].w.n_out, ops[i].dst_stride, 1, "dst");
         if (ops[i].dst.buf == src.buf && ops[i].dst.off == src.off && n_row)
             unsound(r, "product %u overwrites its source", i);
+        if (ops[i].n_row && (ops[i].row > n_row || ops[i].n_row > n_row - ops[i].row))
+            unsound(r, "product %u is for rows %u and %u of %u", i, ops[i].row, ops[i].n_row, n_row);
+        o[i].addends = use_addends(r, &ops[i], n_row);
+        o[i].n_addends = o[i].addends ? ops[i].n_addends : 0;
     }
     src = use_rows(r, src, n_row, n_ops ? ops[0].w.n_in : 0, src_stride, 0, "src");
     if (!r->bad)
         r->inner->ops->matmul(r->inner, src, src_stride, n_row, o, n_ops);
+    for (uint32_t i = 0; i < n_ops && o; i++)
+        free((void *)(uintptr_t)o[i].addends);
     free(o);
 }
 
@@ -318,7 +350,7 @@ static void op_matmul_parts(struct device *d, const struct dev_rows *src, const 
         o[i].w = use_weight(r, parts[i].w, "weight");
         o[i].dst = use_rows(r, parts[i].dst, parts[i].n_row, parts[i].w.n_out, parts[i].dst_stride, 1, "dst");
     }
-    rows.src = use_rows(r, src->src, src->n_group, group, src->group_stride, 0, "src");
+    rows.src = use_f32(r, src->src, src->n_group ? (uint64_t)(src->n_group - 1) * src->group_stride + group : 0, 0, "src");
     if (!r->bad)
         r->inner->ops->matmul_parts(r->inner, &rows, o, n_parts);
     free(o);
@@ -435,7 +467,7 @@ static void op_kv_write(struct device *d, const struct dev_kv *kv, struct dev_re
     struct dev_seq *copy = copy_seqs(r, seqs, n_seq);
     uint64_t width = (uint64_t)kv->n_head_kv * kv->head_dim;
     k = use_rows(r, k, rows_of(seqs, n_seq), width, k_stride, 0, "k");
-    v = use_rows(r, v, rows_of(seqs, n_seq), width, v_stride, 0, "v");
+    v = dev_kv_is_shared(kv) ? (struct dev_ref){NULL, 0} : use_rows(r, v, rows_of(seqs, n_seq), width, v_stride, 0, "v");
     for (uint32_t i = 0; i < n_seq && !r->bad; i++)
         use_pages(r, kv, &seqs[i], seqs[i].index, seqs[i].index + seqs[i].n_row, 1, (struct dev_ref *)(uintptr_t)copy[i].pages);
     if (!r->bad)
@@ -555,6 +587,17 @@ static void op_gather(struct device *d, struct dev_ref dst, struct dev_ref src, 
         r->inner->ops->gather(r->inner, dst, src, rows, n, width);
 }
 
+static void op_steer(struct device *d, const struct dev_steer *op)
+{
+    struct recorder *r = rec(d);
+    struct dev_steer o = *op;
+    record(r, "steer", "kind %d rows %u width %u", (int)o.kind, o.n_row, o.width);
+    o.x = use_f32(r, o.x, (uint64_t)o.n_row * o.width, 1, "x");
+    o.v = use_f32(r, o.v, o.width, 0, "v");
+    if (!r->bad)
+        r->inner->ops->steer(r->inner, &o);
+}
+
 static infer_status op_sync(struct device *d, infer_error *err)
 {
     struct recorder *r = rec(d);
@@ -589,6 +632,7 @@ static const struct device_ops recording_ops = {
     .read = op_read,
     .read_rows = op_read_rows,
     .copy = op_copy,
+    .copy_rows = op_copy_rows,
     .embed = op_embed,
     .norm = op_norm,
     .matmul = op_matmul,
@@ -605,6 +649,7 @@ static const struct device_ops recording_ops = {
     .scale = op_scale,
     .softcap = op_softcap,
     .gather = op_gather,
+    .steer = op_steer,
     .sync = op_sync,
 };
 

@@ -21,7 +21,7 @@
  *
  * THREADS
  *
- * Engines, models, files, tokenizers, templates, checkpoints, stores and cancel flags may be used from any thread at once. A session is used by
+ * Engines, models, adapters, files, tokenizers, templates, checkpoints, stores and cancel flags may be used from any thread at once. A session is used by
  * one thread at a time; different sessions may be used in parallel (steps on one engine queue in order). The library keeps no
  * global state and no thread-local storage, prints nothing, installs no signal handler, reads neither environment, locale nor
  * clock. A process may fork() while no thread is inside the library.
@@ -152,6 +152,7 @@ typedef struct infer_model infer_model;         /* weights, tokenizer, template:
 typedef struct infer_session infer_session;     /* one sequence and its computed state */
 typedef struct infer_checkpoint infer_checkpoint; /* a session's state at one moment: immutable */
 typedef struct infer_store infer_store;         /* checkpoints by name */
+typedef struct infer_adapter infer_adapter;     /* LoRA, steering vector, soft prompt or prefix, for one model: immutable */
 typedef struct infer_cancel infer_cancel;       /* a flag that stops long calls */
 
 /* ---- Cancel flag ------------------------------------------------------------------------------------------------- */
@@ -313,10 +314,13 @@ typedef struct infer_open_options {
     uint32_t size;
     int32_t map;                /* INFER_MAP_* */
     infer_cancel *cancel;       /* polled while opening; may be NULL */
+    uint32_t n_ctx;             /* of models: the most elements that its sessions may hold; 0: no such limit. Models whose rotations come in a version
+                                   for short contexts and one for long ones (LongRoPE: Phi 3) take the short one where all sessions fit
+                                   into the context that it is for, else the long one; 0: by the context that the file declares. The two are
+                                   different models to checkpoints and caches */
     int32_t quantise;           /* of infer_model_open: matrices stored as F32, F16 or BF16 become this INFER_TYPE_* in memory: Q8_0, Q4_0, Q4_K or
                                    Q6_K. 0: they stay. Rows that are not whole blocks take Q8_0, or stay; the output matrix takes Q6_K, or
                                    Q8_0; vectors and routers stay. docs/models.md tells more */
-    uint32_t reserved;
 } infer_open_options;
 
 /* ---- Files: tensors and metadata as data ------------------------------------------------------------------------- */
@@ -641,6 +645,7 @@ typedef struct infer_session_info {
     uint64_t kv_mapped_bytes; /* of kv_bytes, what lies in a mapped checkpoint file and not in the engine's KV memory */
     int32_t approximate;      /* 1: part of the state was grafted or shifted, not computed */
     uint32_t kv_recent;       /* of the mixed types: in force; else 0 */
+    uint64_t adapters;        /* identity of the adapters in force for what is appended next, their scales, modes and layers; 0: none */
 } infer_session_info;
 INFER_API infer_status infer_session_get_info(const infer_session *session, infer_session_info *out, infer_error *err);
 
@@ -818,6 +823,80 @@ typedef int32_t (*infer_event_fn)(void *user, const infer_event *event);
 INFER_API infer_status infer_generate(infer_session *session, const infer_generate_options *options,
                                       infer_event_fn callback, void *user, infer_cancel *cancel, infer_error *err);
 
+/* ---- Adapters ---------------------------------------------------------------------------------------------------- */
+
+/* What changes a model's behaviour for one session, beside the weights, which stay as they are: LoRA matrices, steering vectors, soft prompts, prefixes.
+ * An adapter is opened for a model once, and then attached to any number of its sessions; sessions with different adapters step in one batch, each
+ * with the bits that it would have alone. See docs/adapters.md. */
+
+enum {
+    INFER_ADAPTER_LORA = 1,        /* PEFT or GGUF: beside matrices of the base. Attached */
+    INFER_ADAPTER_STEERING = 2,    /* a vector for each of some layers. Attached */
+    INFER_ADAPTER_SOFT_PROMPT = 3, /* learned embedding rows. Appended */
+    INFER_ADAPTER_PREFIX = 4       /* learned keys and values of every layer. Appended */
+};
+
+/* Opens an adapter: a GGUF LoRA or control vector; a PEFT folder, or the weights in one; a steering vector or a soft prompt in a safetensors or
+ * torch file. Each matrix finds its place in the model, and what it is used with is prepared, so that attaching it later is quick. The file is used
+ * in place: what is said of models' files holds. The handle keeps the model. options may be NULL.
+ * Errors name the tensor or key: those of infer_file_open, and MISSING (a target that the model does not have, adapter_config.json), SHAPE, VALUE (for
+ * another architecture, a layer beyond the last, a number that is not finite), UNSUPPORTED (a method that is not built, or a matrix whose products take no
+ * adapter, such as experts'; a build without xxHash). */
+INFER_API infer_status infer_adapter_open(infer_model *model, const infer_source *source, const infer_open_options *options,
+                                          infer_adapter **out, infer_error *err);
+/* The same for a path (zero-terminated) of a file or folder, with default options. */
+INFER_API infer_status infer_adapter_open_path(infer_model *model, const char *path, infer_adapter **out, infer_error *err);
+INFER_API infer_adapter *infer_adapter_ref(infer_adapter *adapter);
+INFER_API void infer_adapter_release(infer_adapter *adapter);
+INFER_API infer_model *infer_adapter_model(const infer_adapter *adapter); /* borrowed */
+/* A new reference on an adapter that is open for the model and has this content, as infer_adapter_info.hash tells it. Errors: NOT_FOUND. */
+INFER_API infer_status infer_adapter_find(infer_model *model, const uint8_t hash[16], infer_adapter **out, infer_error *err);
+
+typedef struct infer_adapter_info {
+    uint32_t size;
+    int32_t kind;           /* INFER_ADAPTER_* */
+    uint8_t hash[16];       /* of the content (names, shapes, scales, numbers), not of the file: equal on all machines. XXH3: no defence against forgery */
+    uint64_t targets;       /* LoRA: matrices; steering: layers; else 0 */
+    uint64_t bytes;         /* of the numbers, as stored */
+    uint64_t own_bytes;     /* of memory beside the mapped file */
+    uint32_t rank;          /* LoRA: the largest; else 0 */
+    uint32_t rows;          /* soft prompts and prefixes: elements that appending makes; else 0 */
+    uint32_t invocation_count; /* aLoRA: tokens that infer_adapter_invocation gives; 0: acts everywhere */
+    uint32_t reserved;
+    char base[128];         /* what the file calls its base model, zero-terminated; "" */
+} infer_adapter_info;
+INFER_API infer_status infer_adapter_get_info(const infer_adapter *adapter, infer_adapter_info *out, infer_error *err);
+/* Name of target number index of a LoRA adapter, as GGUF names it: borrowed, zero-terminated. NULL: there is none. */
+INFER_API const char *infer_adapter_target(const infer_adapter *adapter, uint64_t index);
+/* The invocation tokens of an aLoRA: borrowed. NULL: none. */
+INFER_API const int32_t *infer_adapter_invocation(const infer_adapter *adapter, uint64_t *count);
+
+enum {
+    INFER_ADAPTER_ADD = 0,    /* steering: scale * v is added to what leaves the layer. LoRA: always */
+    INFER_ADAPTER_PROJECT = 1 /* steering: scale times the part that points along v is taken out */
+};
+
+typedef struct infer_adapter_use {
+    uint32_t size;
+    int32_t mode;           /* INFER_ADAPTER_ADD, INFER_ADAPTER_PROJECT */
+    infer_adapter *adapter; /* LoRA or steering */
+    float scale;            /* 1: as the file has it. 0: the item does nothing, to the bit. -65,536 to 65,536 */
+    uint32_t first_layer;   /* acts on the layers from this one on ... */
+    uint32_t layer_count;   /* ... so many; 0: to the last */
+    uint32_t reserved;
+} infer_adapter_use;
+
+/* What is in force for the elements that are appended to the session from now on: this list (at most 16 items, in the order in which they are
+ * applied; each filled by INFER_INIT), in place of the list before. count 0: nothing. May be called at any time, also in the middle of an answer. Elements
+ * that the session has already keep the adapters that they were appended under, computed or not: nothing is computed again. An aLoRA comes into force with
+ * its invocation tokens. The adapters are kept. Takes microseconds. Errors: ARGUMENT (another model's adapter; a scale that is not a number or too
+ * large; a layer range; a kind that is appended), NO_MEMORY: the list before stays then. */
+INFER_API infer_status infer_session_set_adapters(infer_session *session, const infer_adapter_use *uses, uint64_t count, infer_error *err);
+/* Item number index of the list; INFER_ERROR_NOT_FOUND beyond its last. uses with scale 0 are not in it. The adapter is borrowed. */
+INFER_API infer_status infer_session_adapter(const infer_session *session, uint64_t index, infer_adapter_use *out, infer_error *err);
+/* Appends a soft prompt (its rows, as infer_session_append_rows does) or a prefix (elements that are not computed: their keys and values are
+ * written; no logits come from them). Errors: ARGUMENT (another kind or model), CONTEXT_FULL, NO_MEMORY. */
+INFER_API infer_status infer_session_append_adapter(infer_session *session, infer_adapter *adapter, infer_error *err);
 /* ---- Embeddings --------------------------------------------------------------------------------------------------- */
 
 /* How the hidden states of a text become one vector. RANK is what rerankers declare; it cannot be computed yet. */
@@ -1075,7 +1154,8 @@ typedef struct infer_load_options {
                            READ: copied into memory, immune to whatever happens to the file. Neither counts against the KV budget */
     int32_t verify;     /* INFER_VERIFY_* */
     uint32_t reserved;
-    uint64_t adapters;  /* identity of the adapter set that the checkpoint must have been made under; 0: none */
+    uint64_t adapters;  /* not 0: what infer_session_info.adapters said of the session must be this, else VALUE. The adapters that the checkpoint's
+                           elements were computed under must be open for the model, whatever stands here: VALUE names the first that is not */
 } infer_load_options;
 /* Opens a file as a checkpoint of this model. options may be NULL. A delta file opens its ancestors too.
  * Errors: NOT_FOUND (the file, or a parent), IO, FORMAT (no checkpoint file, or damaged), TRUNCATED, VALUE (made with another model, tokenizer, adapter

@@ -19,6 +19,8 @@ void adapter_release(struct infer_adapter *a)
     if (!a || !ref_put(&a->ref))
         return;
     const struct env *env = a->env;
+    if (a->unbind)
+        a->unbind(a->bound);
     file_release(a->file);
     arena_free(&a->arena);
     mem_free(&env->alloc, a);
@@ -195,12 +197,12 @@ static infer_status read_content(struct adapter_reader *r)
         return err_set(r->err, INFER_ERROR_MISSING, "the file has no tensors");
     if (file_has(f, "adapter.type"))
         return adapter_read_gguf_lora(r);
+    if (adapter_has_directions(f)) /* whatever lies beside it */
+        return adapter_read_steering(r);
     if (r->config.method == PEFT_LORA)
         return adapter_read_peft_lora(r);
     if (r->config.method != PEFT_NONE || file_find_tensor(f, "prompt_embeddings", 17))
         return adapter_read_rows(r);
-    if (adapter_has_directions(f))
-        return adapter_read_steering(r);
     if (has_half(f))
         return err_set(r->err, INFER_ERROR_MISSING, "a LoRA of PEFT needs its " CONFIG_NAME " beside it: open the folder, or the file by path or callback");
     return err_set(r->err, INFER_ERROR_UNSUPPORTED, "not an adapter: neither a LoRA, nor a control vector, nor a soft prompt");

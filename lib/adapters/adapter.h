@@ -86,6 +86,9 @@ struct infer_adapter {
     uint32_t n_head_kv;
     /* SOFT_PROMPT [n][width], PREFIX [n][n_layers][2][n_head_kv][head_dim] */
     struct adapter_matrix rows;
+    /* Set by whoever binds it to a model, before anybody else knows it; called first when the last reference goes */
+    void (*unbind)(void *bound);
+    void *bound;
 };
 
 /* Opens by content: a GGUF LoRA or control vector; a PEFT folder, or the adapter_model.safetensors or .bin in one (adapter_config.json is

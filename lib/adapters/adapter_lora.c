@@ -4,6 +4,7 @@
 #include "adapters/adapter_read.h"
 #include "base/checked.h"
 #include "base/dtype.h"
+#include "base/sort.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -30,7 +31,7 @@ enum half { HALF_A, HALF_B };
 
 struct lora_list {
     struct adapter_reader *r;
-    struct adapter_target *targets; /* of r->a; rank 0 and data NULL: that half has not come yet */
+    struct adapter_target *targets; /* rank 0 and data NULL: that half has not come yet */
     uint64_t n, max;
     struct map map; /* name -> index */
 };
@@ -51,7 +52,7 @@ static infer_status list_begin(struct lora_list *l, struct adapter_reader *r)
         return err_set(r->err, INFER_ERROR_LIMIT, "more than %llu targets", (unsigned long long)ADAPTER_MAX_TARGETS);
     *l = (struct lora_list){.r = r, .max = max};
     map_init(&l->map, &r->a->env->alloc);
-    l->targets = arena_zarray(&r->a->arena, (size_t)max, sizeof *l->targets);
+    l->targets = arena_zarray(&r->temp, (size_t)max, sizeof *l->targets);
     return l->targets && map_reserve(&l->map, (size_t)max) ? INFER_OK : err_no_memory(r->err);
 }
 
@@ -91,32 +92,28 @@ static infer_status list_add(struct lora_list *l, const char *name, uint32_t lay
     return target->stored ? adapter_matrix_of(l->r, t, first, n_rows, any, m) : err_no_memory(l->r->err);
 }
 
-static void sift(struct adapter_target *t, size_t i, size_t n)
+static bool named_after(const void *one, const void *other)
 {
-    for (;;) {
-        size_t big = i;
-        for (size_t k = 2 * i + 1; k <= 2 * i + 2 && k < n; k++)
-            if (strcmp(t[k].name, t[big].name) > 0)
-                big = k;
-        if (big == i)
-            return;
-        struct adapter_target swap = t[i];
-        t[i] = t[big];
-        t[big] = swap;
-        i = big;
-    }
+    const struct adapter_target *a = one, *b = other;
+    return strcmp(a->name, b->name) > 0;
 }
 
-static void sort_targets(struct adapter_target *t, size_t n)
+/* The targets in the order of their names, as the adapter keeps them. */
+static infer_status sort_targets(struct lora_list *l)
 {
-    for (size_t i = n / 2; i-- > 0;)
-        sift(t, i, n);
-    for (size_t end = n; end-- > 1;) {
-        struct adapter_target last = t[0];
-        t[0] = t[end];
-        t[end] = last;
-        sift(t, 0, end);
-    }
+    struct arena *ar = &l->r->a->arena;
+    const void **sorted = arena_zarray(&l->r->temp, (size_t)l->n, sizeof *sorted);
+    struct adapter_target *list = arena_zarray(ar, (size_t)l->n, sizeof *list);
+    if (!sorted || !list)
+        return err_no_memory(l->r->err);
+    for (size_t i = 0; i < l->n; i++)
+        sorted[i] = &l->targets[i];
+    sort_pointers(sorted, (size_t)l->n, named_after);
+    for (size_t i = 0; i < l->n; i++)
+        list[i] = *(const struct adapter_target *)sorted[i];
+    l->r->a->targets = l->targets = list;
+    l->r->a->n_targets = l->n;
+    return INFER_OK;
 }
 
 static infer_status check_target(struct adapter_reader *r, struct adapter_target *t)
@@ -146,11 +143,8 @@ static infer_status list_end(struct lora_list *l)
     }
     if (st != INFER_OK)
         return st;
-    sort_targets(l->targets, (size_t)l->n);
     a->kind = ADAPTER_LORA;
-    a->targets = l->targets;
-    a->n_targets = l->n;
-    return INFER_OK;
+    return sort_targets(l);
 }
 
 /* ---- PEFT: "base_model.model.MODULE.lora_A.weight" [rank][in], lora_B [out][rank] ---- */

@@ -76,8 +76,8 @@ SIZE(infer_source, 64);
 AT(infer_open_options, size, 0);
 AT(infer_open_options, map, 4);
 AT(infer_open_options, cancel, 8);
-AT(infer_open_options, quantise, 16);
-AT(infer_open_options, reserved, 20);
+AT(infer_open_options, n_ctx, 16);
+AT(infer_open_options, quantise, 20);
 SIZE(infer_open_options, 24);
 
 AT(infer_tensor_info, size, 0);
@@ -187,7 +187,30 @@ AT(infer_session_info, kv_shared_bytes, 40);
 AT(infer_session_info, kv_mapped_bytes, 48);
 AT(infer_session_info, approximate, 56);
 AT(infer_session_info, kv_recent, 60);
-SIZE(infer_session_info, 64);
+AT(infer_session_info, adapters, 64);
+SIZE(infer_session_info, 72);
+
+AT(infer_adapter_info, size, 0);
+AT(infer_adapter_info, kind, 4);
+AT(infer_adapter_info, hash, 8);
+AT(infer_adapter_info, targets, 24);
+AT(infer_adapter_info, bytes, 32);
+AT(infer_adapter_info, own_bytes, 40);
+AT(infer_adapter_info, rank, 48);
+AT(infer_adapter_info, rows, 52);
+AT(infer_adapter_info, invocation_count, 56);
+AT(infer_adapter_info, reserved, 60);
+AT(infer_adapter_info, base, 64);
+SIZE(infer_adapter_info, 192);
+
+AT(infer_adapter_use, size, 0);
+AT(infer_adapter_use, mode, 4);
+AT(infer_adapter_use, adapter, 8);
+AT(infer_adapter_use, scale, 16);
+AT(infer_adapter_use, first_layer, 20);
+AT(infer_adapter_use, layer_count, 24);
+AT(infer_adapter_use, reserved, 28);
+SIZE(infer_adapter_use, 32);
 
 AT(infer_step_item, size, 0);
 AT(infer_step_item, status, 4);

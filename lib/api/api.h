@@ -56,6 +56,8 @@ void api_put_out(void *out, const void *full, uint32_t full_size);
 #define API_MIN_infer_model_info API_END(infer_model_info, template_problem)
 #define API_MIN_infer_session_options API_END(infer_session_options, reserved)
 #define API_MIN_infer_session_info API_END(infer_session_info, logits_rows)
+#define API_MIN_infer_adapter_info API_END(infer_adapter_info, base)
+#define API_MIN_infer_adapter_use API_END(infer_adapter_use, reserved)
 #define API_MIN_infer_step_item API_END(infer_step_item, done)
 #define API_MIN_infer_hidden API_END(infer_hidden, rows)
 #define API_MIN_infer_embed_options API_END(infer_embed_options, max_tokens)

@@ -112,7 +112,7 @@ static infer_status session_info(const infer_session *s, infer_session_info *out
     struct session_kv_use use = session_kv_use(s);
     infer_session_info i = {.n_ctx = s->n_ctx, .length = s->length, .computed = s->computed, .kv_bytes = use.bytes,
                             .logits_rows = s->n_logits_rows, .kv_shared_bytes = use.shared, .kv_mapped_bytes = use.mapped,
-                            .approximate = session_is_approximate(s), .kv_recent = s->kv_recent};
+                            .approximate = session_is_approximate(s), .kv_recent = s->kv_recent, .adapters = session_set_id(&s->sets, s->sets.current).lo};
     API_PUT_OUT(out, &i);
     return INFER_OK;
 }
@@ -134,7 +134,7 @@ static infer_status session_tokens(const infer_session *s, uint64_t first, uint6
         return err_at(err, INFER_ERROR_ARGUMENT, "first", 5, ERR_NO_OFFSET, "the session has %llu elements",
                       (unsigned long long)s->length);
     for (uint64_t i = 0; i < count; i++)
-        ids[i] = s->elements[first + i].id;
+        ids[i] = s->elements[first + i].id < 0 ? -1 : s->elements[first + i].id;
     return INFER_OK;
 }
 

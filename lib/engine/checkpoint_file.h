@@ -7,7 +7,7 @@
 #include "engine/checkpoint.h"
 #include "kv/kv_file.h"
 
-/* Sections. All are required. */
+/* Sections. All are required; those of sets are there when there are any. */
 enum {
     CKPT_STATE = KV_SECTION_FIRST, /* struct ckpt_state */
     CKPT_ELEMENTS,                 /* struct ckpt_element, from state.first_element on */
@@ -16,7 +16,15 @@ enum {
     CKPT_PLACES,                   /* struct kv_place; tag: the KV group; as many as the computed elements need pages */
     CKPT_LOGITS,                   /* f32 [n_logits] each */
     CKPT_LOGITS_POS,               /* u64: the elements they belong to */
-    CKPT_BIAS                      /* infer_bias: i32 id, f32 */
+    CKPT_BIAS,                     /* infer_bias: i32 id, f32 */
+    CKPT_SETS                      /* of adapters, all that elements name: struct ckpt_set and behind each its n records (struct adapter_record) */
+};
+
+#define CKPT_SET_WANTED 1u /* what the host set last: those of its items that are active are in force */
+
+struct ckpt_set {
+    struct hash_128 id; /* elements and the state name a set by id.lo */
+    uint32_t n, flags, active, reserved;
 };
 
 struct ckpt_element {
@@ -78,10 +86,18 @@ infer_status ckpt_gather(struct kv_file *f, uint32_t kind, uint64_t bytes, uint6
 infer_status ckpt_expand(struct kv_file *f, const struct kv_place *p, struct packer **packer, void *dst, uint64_t page_bytes,
                          infer_error *err);
 
+/* checkpoint_sets.c */
+bool ckpt_has_sets(const infer_session *s);
+infer_status ckpt_put_sets(const infer_session *s, struct kv_writer *w, infer_error *err);
+/* Into a new session's table, with the adapters that are open for its model; `current` is the name of the set in force. */
+infer_status ckpt_read_sets(infer_session *s, const struct kv_file *f, uint64_t current, infer_error *err);
+/* The number of the set of that name, 0: none; FORMAT when it is not in the table. */
+infer_status ckpt_find_set(const infer_session *s, const struct kv_file *f, uint64_t name, uint32_t *number, infer_error *err);
+
 struct checkpoint_open_options {
     int32_t map;       /* INFER_MAP_* */
     bool verify_load;  /* all pages at once */
-    uint64_t adapters; /* that the checkpoint must have */
+    uint64_t adapters; /* that the checkpoint must have in force; 0: any */
 };
 infer_status checkpoint_open(infer_model *model, const char *path, uint64_t len, const struct checkpoint_open_options *o,
                              const infer_cancel *cancel, infer_checkpoint **out, infer_error *err);

@@ -10,7 +10,7 @@
 
 bool ckpt_section_known(uint32_t kind)
 {
-    return kind >= CKPT_STATE && kind <= CKPT_BIAS;
+    return kind >= CKPT_STATE && kind <= CKPT_SETS;
 }
 
 const struct kv_file_options ckpt_read_auto = {KV_FILE_CHECKPOINT, INFER_MAP_AUTO, ckpt_section_known};
@@ -284,18 +284,31 @@ static infer_status bad_state(const struct loader *l, const char *what)
     return kv_file_bad(l->file, ERR_NO_OFFSET, l->err, "%s is impossible", what);
 }
 
+/* Whether an element of a prefix, and no other, has a set of a prefix that has its row. */
+static bool prefix_fits(const struct adapter_set *set, const struct ckpt_element *e)
+{
+    bool prefix = set && adapter_set_is_prefix(set);
+    if (e->id != ELEMENT_PREFIX)
+        return !prefix;
+    return prefix && e->row < set->adapters[0]->rows.n_rows;
+}
+
 static infer_status take_elements(struct loader *l, const struct ckpt_element *in)
 {
     infer_session *s = l->s;
     const struct net *net = s->model->net;
     uint32_t row = 0, most = net->arch->positions == POSITIONS_LEARNED ? net->h.n_ctx_train : (uint32_t)MAX_ITEMS;
     for (uint64_t i = 0; i < l->state->length; i++) {
-        bool token = in[i].id >= 0;
-        if (in[i].id < -1 || (token && (uint32_t)in[i].id >= session_vocab(s)) || in[i].position >= most || in[i].reserved
-            || (token ? in[i].row != 0 : in[i].row != row))
+        bool token = in[i].id >= 0, is_row = in[i].id == ELEMENT_ROW;
+        uint32_t set;
+        infer_status st = ckpt_find_set(s, l->file, in[i].adapters, &set, l->err);
+        if (st != INFER_OK)
+            return st;
+        if (in[i].id < ELEMENT_PREFIX || !prefix_fits(session_set_at(&s->sets, set), &in[i]) || (token && (uint32_t)in[i].id >= session_vocab(s)) || in[i].position >= most || in[i].reserved
+            || (token ? in[i].row != 0 : is_row && in[i].row != row))
             return bad_state(l, "an element");
-        row += !token;
-        s->elements[i] = (struct element){in[i].id, in[i].position, in[i].adapters, in[i].row};
+        row += is_row;
+        s->elements[i] = (struct element){in[i].id, in[i].position, set, in[i].row};
     }
     return row == l->state->n_rows ? INFER_OK : bad_state(l, "the number of embedding rows");
 }
@@ -452,7 +465,7 @@ static infer_status check_origin(const struct loader *l, infer_model *m)
         return other(l->file, l->err, "the checkpoint was made by a library of another numerics version, whose results have other bits");
     if (c->numerics != m->engine->numerics)
         return other(l->file, l->err, "the checkpoint was made by an engine with another numerics mode");
-    if (c->adapters != l->o->adapters)
+    if (l->o->adapters && c->adapters != l->o->adapters)
         return other(l->file, l->err, "the checkpoint was made with another set of adapters");
     if (c->kv_type < INFER_KV_F16 || c->kv_type > INFER_KV_MIXED_F32)
         return other(l->file, l->err, "the checkpoint has a KV type that this library does not know");
@@ -481,6 +494,8 @@ static infer_status load_session(struct loader *l)
     if (st == INFER_OK)
         st = check_generation(l);
     if (st == INFER_OK)
+        st = ckpt_read_sets(l->s, l->file, l->state->adapters, l->err);
+    if (st == INFER_OK)
         st = load_elements(l);
     if (st == INFER_OK)
         st = load_rows(l);
@@ -491,7 +506,6 @@ static infer_status load_session(struct loader *l)
     if (st == INFER_OK)
         st = load_sampling(l);
     load_generation(l);
-    l->s->adapters = l->state->adapters;
     l->s->approximate_from = l->state->approximate_from;
     pack_free(l->packer);
     return st;

@@ -118,9 +118,9 @@ static infer_status save_pages(struct saver *v)
 
 /* ---- Elements and rows */
 
-static struct ckpt_element element_of(const struct element *e)
+static struct ckpt_element element_of(const infer_session *s, const struct element *e)
 {
-    return (struct ckpt_element){e->id, e->position, e->adapters, e->id < 0 ? e->row : 0, 0};
+    return (struct ckpt_element){e->id, e->position, session_set_id(&s->sets, e->set).lo, e->id < 0 ? e->row : 0, 0};
 }
 
 static bool same_row(const struct saver *v, uint32_t row, const float *rows, const uint64_t *keys)
@@ -135,10 +135,10 @@ static void count_common(struct saver *v, const struct ckpt_element *theirs, uin
 {
     uint64_t i = 0, row = 0;
     for (; i < n && i < v->s->length; i++) {
-        struct ckpt_element mine = element_of(&v->s->elements[i]);
-        if (memcmp(&mine, &theirs[i], sizeof mine) != 0 || (mine.id < 0 && !same_row(v, mine.row, rows, keys)))
+        struct ckpt_element mine = element_of(v->s, &v->s->elements[i]);
+        if (memcmp(&mine, &theirs[i], sizeof mine) != 0 || (mine.id == ELEMENT_ROW && !same_row(v, mine.row, rows, keys)))
             break;
-        row += mine.id < 0;
+        row += mine.id == ELEMENT_ROW;
     }
     v->state.first_element = i;
     v->state.first_row = row;
@@ -159,7 +159,7 @@ static infer_status compare_elements(struct saver *v, const struct ckpt_state *t
     if (st == INFER_OK)
         st = ckpt_gather(v->parent, CKPT_KEYS, 16, n_rows, true, keys, v->err);
     for (uint64_t i = 0; i < n && st == INFER_OK; i++)
-        if (elements[i].id < 0 && elements[i].row >= n_rows)
+        if (elements[i].id == ELEMENT_ROW && elements[i].row >= n_rows)
             st = kv_file_bad(v->parent, ERR_NO_OFFSET, v->err, "an element is impossible");
     if (st == INFER_OK)
         count_common(v, elements, n, rows, keys);
@@ -182,7 +182,7 @@ static infer_status save_elements(struct saver *v)
     if (!out)
         return err_no_memory(v->err);
     for (uint64_t i = 0; i < n; i++)
-        out[i] = element_of(&v->s->elements[first + i]);
+        out[i] = element_of(v->s, &v->s->elements[first + i]);
     infer_status st = put(v, CKPT_ELEMENTS, out, n * sizeof *out);
     mem_free(a, out);
     uint64_t width = v->s->model->net->h.n_embd, row = v->state.first_row, rows = v->s->n_rows - row;
@@ -239,7 +239,7 @@ static infer_status describe(struct saver *v, bool full_model)
         return st;
     *c = (struct ckpt_state){.numerics_version = INFER_NUMERICS_VERSION, .numerics = m->engine->numerics, .kv_type = s->kv_type,
                              .kv_recent = s->kv_recent, .n_ctx = s->n_ctx, .page_elements = DEV_KV_PAGE, .n_groups = NET_KV_GROUPS,
-                             .tokenizer = f.tokenizer, .adapters = s->adapters, .length = s->length, .computed = s->computed,
+                             .tokenizer = f.tokenizer, .adapters = session_set_id(&s->sets, s->sets.current).lo, .length = s->length, .computed = s->computed,
                              .approximate_from = s->approximate_from, .n_rows = s->n_rows, .logits_rows = s->n_logits_rows,
                              .n_embd = m->net->h.n_embd, .n_logits = m->net->h.n_logits, .n_vocab = session_vocab(s)};
     memcpy(c->model, f.model, sizeof c->model);
@@ -317,6 +317,8 @@ static infer_status write_all(struct saver *v)
         st = put(v, CKPT_LOGITS_POS, s->logits_pos, s->n_logits_rows * 8);
     if (st == INFER_OK)
         st = put(v, CKPT_BIAS, set->bias, set->bias_count * sizeof *set->bias);
+    if (st == INFER_OK && ckpt_has_sets(s))
+        st = ckpt_put_sets(s, v->w, v->err);
     return st == INFER_OK ? put(v, CKPT_STATE, &v->state, sizeof v->state) : st;
 }
 

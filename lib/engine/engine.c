@@ -128,6 +128,7 @@ void engine_release(infer_engine *e)
     if (!e || !ref_put(&e->ref))
         return;
     const struct env *env = e->env;
+    adapter_workspace_free(&e->ws.adapt, e->dev, &env->alloc);
     workspace_free(&e->ws, e->dev);
     prefix_teardown(e);
     kv_pool_destroy(e->kv);

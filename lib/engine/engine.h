@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/os_thread.h"
+#include "engine/adapters.h"
 #include "engine/prefix.h"
 #include "kv/kv_seq.h"
 #include "model/forward.h"
@@ -25,6 +26,8 @@ struct batch_arrays {
     bool finite[ENGINE_BATCH_ROWS]; /* of out */
     struct batch_embedding embeddings[ENGINE_BATCH_ROWS];
     struct dev_seq seqs[NET_KV_GROUPS][ENGINE_BATCH_ROWS];
+    struct batch_run runs[ENGINE_BATCH_ROWS];
+    const struct adapter_set *run_sets[ENGINE_BATCH_ROWS];
     struct batch_tap taps[ENGINE_BATCH_ROWS];
     uint32_t tap_rows[ENGINE_BATCH_ROWS];
     uint32_t items[ENGINE_BATCH_ROWS]; /* the step item of each dev_seq */
@@ -62,9 +65,11 @@ struct infer_model {
     infer_engine *engine;
     struct infer_file *file;
     struct net *net;
+    uint32_t n_ctx; /* most elements of a session; 0: no limit */
     infer_tokenizer *tokenizer; /* or NULL */
     infer_template *tmpl;
     char tokenizer_problem[256], template_problem[256];
+    struct model_adapters adapters;
     struct os_mutex fingerprint_lock;
     struct model_fingerprint fingerprint; /* the quick one, when it is known */
     bool fingerprint_known;
@@ -75,12 +80,15 @@ infer_status model_open(infer_engine *engine, const infer_source *source, const 
 infer_model *model_ref(infer_model *m);
 void model_release(infer_model *m);
 
-/* One element of a sequence: a token id, or (id -1) an embedding row. */
+#define ELEMENT_ROW    -1
+#define ELEMENT_PREFIX -2
+
+/* One element of a sequence: a token id, an embedding row, or the keys and values of a prefix adapter's row. */
 struct element {
-    int32_t id;
+    int32_t id;        /* or ELEMENT_* */
     uint32_t position; /* for rope or learned positions */
-    uint64_t adapters; /* identity of the adapter set in force when it was appended; 0: none */
-    uint32_t row;      /* of an embedding row: its place in session->rows and keys */
+    uint32_t set;      /* the adapters in force when it was appended, as session->sets has them; 0: none. Of a prefix: a set of that adapter alone */
+    uint32_t row;      /* of an embedding row: its place in session->rows and keys; of a prefix the number of its row */
 };
 
 struct generation {
@@ -99,7 +107,7 @@ struct infer_session {
     uint32_t n_ctx;
     int32_t kv_type;
     uint32_t kv_recent; /* of mixed types, a multiple of 64 */
-    uint64_t adapters;         /* of what is appended from now on; 0: none */
+    struct session_sets sets;
     /* Shared with forks and checkpoints (base/shared.h): read freely below the lengths, written only in session_append and its kin. */
     struct element *elements;
     uint64_t length;           /* elements, computed and pending */

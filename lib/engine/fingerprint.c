@@ -109,6 +109,8 @@ infer_status model_quick_fingerprint(infer_model *m, struct model_fingerprint *o
     os_mutex_lock(&m->fingerprint_lock);
     if (!m->fingerprint_known) {
         m->fingerprint = (struct model_fingerprint){{hash_heads(m->file), hash_samples(m->file)}, hash_tokenizer(m->file)};
+        if (net_has_long_rope(m->net))
+            take(&m->fingerprint.model[0], &(uint8_t){m->net->h.rope_is_long}, 1);
         m->fingerprint_known = true;
     }
     *out = m->fingerprint;

@@ -141,7 +141,7 @@ static infer_status drop_rows(infer_session *s, uint64_t keep, uint64_t drop, in
     const struct alloc *a = &s->model->engine->env->alloc;
     size_t width = s->model->net->h.n_embd, first = s->n_rows, n = 0;
     for (uint64_t i = keep; i < keep + drop; i++)
-        if (s->elements[i].id < 0) {
+        if (s->elements[i].id == ELEMENT_ROW) {
             first = n ? first : s->elements[i].row;
             n++;
         }
@@ -157,7 +157,7 @@ static infer_status drop_rows(infer_session *s, uint64_t keep, uint64_t drop, in
     memmove(keys + 2 * first, keys + 2 * (first + n), (s->n_rows - first - n) * 16);
     s->n_rows -= (uint32_t)n;
     for (uint64_t i = keep + drop; i < s->length; i++)
-        s->elements[i].row -= s->elements[i].id < 0 ? (uint32_t)n : 0;
+        s->elements[i].row -= s->elements[i].id == ELEMENT_ROW ? (uint32_t)n : 0;
     return INFER_OK;
 }
 
@@ -237,8 +237,11 @@ static infer_status check_graft(const infer_session *s, const infer_session *c, 
 static bool same_element(const infer_session *a, const infer_session *b, uint64_t i)
 {
     const struct element *x = &a->elements[i], *y = &b->elements[i];
-    if (x->id != y->id || x->adapters != y->adapters || x->position != y->position)
+    if (x->id != y->id || x->position != y->position ||
+        !hash_128_equal(session_set_id(&a->sets, x->set), session_set_id(&b->sets, y->set)))
         return false;
+    if (x->id == ELEMENT_PREFIX)
+        return x->row == y->row;
     return x->id >= 0 || memcmp(a->keys + 2 * (size_t)x->row, b->keys + 2 * (size_t)y->row, 16) == 0;
 }
 
@@ -261,6 +264,8 @@ static infer_status append_from(infer_session *s, const infer_session *c, uint64
         const struct element *e = &c->elements[i];
         if (e->id >= 0)
             st = session_append(s, &e->id, 1, err);
+        else if (e->id == ELEMENT_PREFIX)
+            st = session_append_prefix(s, session_set_at(&c->sets, e->set), e->row, 1, err);
         else
             st = session_append_rows(s, c->rows + (size_t)e->row * s->model->net->h.n_embd, c->keys + 2 * (size_t)e->row, 1, err);
     }
@@ -268,11 +273,12 @@ static infer_status append_from(infer_session *s, const infer_session *c, uint64
 }
 
 /* The last elements of s, `count` of them, were computed where elements [first, ..) of c were. */
-static void adopt(infer_session *s, const infer_session *c, uint64_t first, uint64_t count)
+static infer_status adopt(infer_session *s, const infer_session *c, uint64_t first, uint64_t count, infer_error *err)
 {
-    for (uint64_t i = 0; i < count; i++)
-        s->elements[s->length - count + i].adapters = c->elements[first + i].adapters;
-    s->computed = s->length;
+    infer_status st = session_take_sets(s, c, s->length - count, first, count, err);
+    if (st == INFER_OK)
+        s->computed = s->length;
+    return st;
 }
 
 /* The state of [.., end) is that of c, page by page. Only where all groups can go on from there. */
@@ -289,8 +295,7 @@ static infer_status share_state(infer_session *s, const infer_session *c, uint64
         st = kv_seq_share(&s->kv[g], &c->kv[g], engine->kv, engine->env, err);
     }
     cut(s, end);
-    adopt(s, c, first, count);
-    return st;
+    return st == INFER_OK ? adopt(s, c, first, count, err) : st;
 }
 
 static infer_status compute_pending(infer_session *s, infer_error *err)
@@ -306,7 +311,8 @@ static infer_status transplant_state(infer_session *copy, const infer_session *c
     if (!count || !can_take(&t))
         return INFER_OK;
     infer_status st = take(&t, err);
-    adopt(copy, c, first, count);
+    if (st == INFER_OK)
+        st = adopt(copy, c, first, count, err);
     session_mark_approximate(copy, t.dst);
     return st;
 }

@@ -47,7 +47,7 @@ static infer_status open_net(infer_model *m, const infer_cancel *cancel, infer_e
 {
     os_mutex_lock(&m->engine->step_lock); /* the device is used by one thread at a time */
     struct fpenv fp = fpenv_enter();
-    infer_status st = net_open(m->engine->env, m->engine->dev, m->file, cancel, &m->net, err);
+    infer_status st = net_open(m->engine->env, m->engine->dev, m->file, m->n_ctx, cancel, &m->net, err);
     fpenv_leave(fp);
     os_mutex_unlock(&m->engine->step_lock);
     return st;
@@ -82,12 +82,16 @@ infer_status model_open(infer_engine *engine, const infer_source *source, const 
                         infer_model **out, infer_error *err)
 {
     infer_model *m = mem_zalloc(&engine->env->alloc, sizeof *m);
-    if (!m || !os_mutex_init(&m->fingerprint_lock)) {
+    bool one = m && os_mutex_init(&m->fingerprint_lock);
+    if (!one || !os_mutex_init(&m->adapters.lock)) {
+        if (one)
+            os_mutex_destroy(&m->fingerprint_lock);
         mem_free(&engine->env->alloc, m);
         return err_no_memory(err);
     }
     ref_init(&m->ref);
     m->engine = engine_ref(engine);
+    m->n_ctx = options->n_ctx;
     infer_status st = open_file(m, source, options, err);
     if (st == INFER_OK)
         st = open_net(m, options->cancel, err);
@@ -118,6 +122,7 @@ void model_release(infer_model *m)
     net_close(m->net);
     file_release(m->file);
     os_mutex_destroy(&m->fingerprint_lock);
+    os_mutex_destroy(&m->adapters.lock);
     mem_free(&engine->env->alloc, m);
     engine_release(engine);
 }

@@ -55,9 +55,12 @@ static void session_keys(const void *user, uint64_t first, uint64_t count, struc
     const infer_session *s = user;
     for (uint64_t i = 0; i < count; i++) {
         const struct element *e = &s->elements[first + i];
-        out[i] = (struct kv_key){.id = e->id, .adapters = e->adapters};
-        if (e->id < 0)
+        struct hash_128 set = session_set_id(&s->sets, e->set);
+        out[i] = (struct kv_key){.id = e->id, .adapters = set.lo, .adapters_more = (uint32_t)set.hi};
+        if (e->id == ELEMENT_ROW)
             memcpy(out[i].row, s->keys + 2 * (size_t)e->row, sizeof out[i].row);
+        else if (e->id == ELEMENT_PREFIX)
+            out[i].row[0] = e->row;
     }
 }
 

@@ -32,6 +32,8 @@ static infer_status check_options(const infer_model *m, const infer_session_opti
         return err_at(err, INFER_ERROR_ARGUMENT, "kv_recent", 9, ERR_NO_OFFSET, "at most %u elements", MAX_RECENT);
     if (o->n_ctx > MAX_CTX)
         return err_at(err, INFER_ERROR_ARGUMENT, "n_ctx", 5, ERR_NO_OFFSET, "at most %u elements", MAX_CTX);
+    if (m->n_ctx && o->n_ctx > m->n_ctx)
+        return err_at(err, INFER_ERROR_ARGUMENT, "n_ctx", 5, ERR_NO_OFFSET, "the model was opened for sessions of %u elements", m->n_ctx);
     if (m->net->arch->positions == POSITIONS_LEARNED && o->n_ctx > trained)
         return err_at(err, INFER_ERROR_ARGUMENT, "n_ctx", 5, ERR_NO_OFFSET,
                       "this model has learned positions for %u elements only", trained);
@@ -52,6 +54,8 @@ infer_status session_create(infer_model *model, const infer_session_options *opt
     s->model = model_ref(model);
     buf_init(&s->text, session_alloc(s), 0);
     s->n_ctx = options->n_ctx ? options->n_ctx : net->h.n_ctx_train < MAX_CTX ? net->h.n_ctx_train : MAX_CTX;
+    if (model->n_ctx && s->n_ctx > model->n_ctx)
+        s->n_ctx = model->n_ctx;
     s->kv_type = options->kv_type;
     if (net_kv_is_mixed(s->kv_type))
         s->kv_recent = options->kv_recent ? (options->kv_recent + DEV_KV_PAGE - 1) / DEV_KV_PAGE * DEV_KV_PAGE : DEV_KV_PAGE;
@@ -80,6 +84,7 @@ void session_release(infer_session *s)
         kv_seq_free(&s->kv[g], model->engine->kv, model->engine->env);
     prefix_left(model->engine);
     sampler_free(&s->sampler);
+    session_sets_free(&s->sets, a);
     shared_unref(a, s->elements);
     shared_unref(a, s->rows);
     shared_unref(a, s->keys);
@@ -132,9 +137,12 @@ infer_status session_append(infer_session *s, const int32_t *ids, uint64_t count
     if (st != INFER_OK)
         return st;
     for (uint64_t i = 0; i < count; i++)
-        s->elements[s->length + i] = (struct element){ids[i], (uint32_t)(s->length + i), s->adapters, 0};
+        s->elements[s->length + i] = (struct element){ids[i], (uint32_t)(s->length + i), s->sets.current, 0};
     s->length += count;
-    return INFER_OK;
+    st = session_invoke(s, s->length - count, err);
+    if (st != INFER_OK)
+        s->length -= count;
+    return st;
 }
 
 static bool all_finite(const float *x, uint64_t n)
@@ -182,8 +190,24 @@ infer_status session_append_rows(infer_session *s, const float *rows, const uint
     memcpy(s->keys + (size_t)s->n_rows * 2, keys, (size_t)count * 16);
     for (uint64_t i = 0; i < count; i++)
         s->elements[s->length + i] =
-            (struct element){-1, (uint32_t)(s->length + i), s->adapters, s->n_rows + (uint32_t)i};
+            (struct element){ELEMENT_ROW, (uint32_t)(s->length + i), s->sets.current, s->n_rows + (uint32_t)i};
     s->n_rows += (uint32_t)count;
+    s->length += count;
+    return INFER_OK;
+}
+
+infer_status session_append_prefix(infer_session *s, struct adapter_set *set, uint32_t first, uint32_t count, infer_error *err)
+{
+    uint32_t number;
+    infer_status st = check_room(s, count, err);
+    if (st == INFER_OK)
+        st = reserve_elements(s, count, err);
+    if (st == INFER_OK)
+        st = session_add_set(s, set, &number, err);
+    if (st != INFER_OK)
+        return st;
+    for (uint32_t i = 0; i < count; i++)
+        s->elements[s->length + i] = (struct element){ELEMENT_PREFIX, (uint32_t)(s->length + i), number, first + i};
     s->length += count;
     return INFER_OK;
 }
@@ -228,13 +252,16 @@ infer_status session_truncate(infer_session *s, uint64_t length, uint64_t *rerun
     if (length > s->length)
         return err_at(err, INFER_ERROR_ARGUMENT, "length", 6, ERR_NO_OFFSET, "the session has %llu elements",
                       (unsigned long long)s->length);
+    infer_status st = session_uninvoke(s, length, err);
+    if (st != INFER_OK)
+        return st;
     uint64_t keep = length < s->computed ? length : s->computed;
     if (keep < s->computed)
         prefix_leave(s);
     session_rewind(s, keep);
     s->prefix.asked = 0;
     for (uint64_t i = length; i < s->length; i++)
-        if (s->elements[i].id < 0) { /* rows lie in element order */
+        if (s->elements[i].id == ELEMENT_ROW) { /* rows lie in element order */
             s->n_rows = s->elements[i].row;
             break;
         }
@@ -297,7 +324,9 @@ static infer_status fork_into(infer_session *f, const infer_session *s, infer_er
         st = sampler_set(&f->sampler, &s->sampler.set, err);
     if (st != INFER_OK)
         return st;
-    f->adapters = s->adapters;
+    st = session_sets_copy(&f->sets, &s->sets, session_alloc(s), err);
+    if (st != INFER_OK)
+        return st;
     f->prefix = s->prefix;
     f->elements = shared_ref(s->elements);
     f->length = s->length;
@@ -383,7 +412,7 @@ infer_status session_sample(infer_session *s, infer_sample_result *out, infer_er
         s->history_cap = cap;
     }
     for (uint64_t i = 0; i < n; i++)
-        s->history[i] = s->elements[i].id;
+        s->history[i] = s->elements[i].id < 0 ? -1 : s->elements[i].id;
     struct sample_input in = {.logits = s->logits + last * s->model->net->h.n_logits, .ids = s->history, .count = n,
                               .position = n};
     return sampler_sample(&s->sampler, &in, out, err);

@@ -34,6 +34,19 @@ static bool wants_logits(const infer_step_item *it, uint64_t element)
     }
 }
 
+/* Row r is under this set: part of the run before it, when that is under the same and ends there. */
+static void add_to_run(struct batch *b, struct batch_arrays *ba, const struct adapter_set *set, uint32_t r)
+{
+    struct batch_run *last = b->n_runs ? &ba->runs[b->n_runs - 1] : NULL;
+    const struct adapter_set *before = last ? ba->run_sets[b->n_runs - 1] : NULL;
+    if (last && last->row + last->n_row == r && hash_128_equal(before->id, set->id)) {
+        last->n_row++;
+        return;
+    }
+    ba->run_sets[b->n_runs] = set;
+    ba->runs[b->n_runs++] = (struct batch_run){r, 1, set->uses, set->n};
+}
+
 static bool wants_hidden(const infer_step_item *it, uint64_t element)
 {
     const infer_hidden *h = it->hidden;
@@ -72,6 +85,8 @@ static void add_row(struct batch *b, struct batch_arrays *ba, const infer_sessio
     ba->lo[1][r] = net->h.window && element + 1 > net->h.window ? element + 1 - net->h.window : 0;
     ba->hi[r] = element + 1;
     ba->exact_pages[r] = net_kv_exact_page(element, s->kv_recent);
+    if (e->set)
+        add_to_run(b, ba, session_set_at(&s->sets, e->set), r);
     if (e->id < 0)
         ba->embeddings[b->n_embeddings++] =
             (struct batch_embedding){r, s->rows + (size_t)e->row * net->h.n_embd};
@@ -104,6 +119,9 @@ static infer_status add_item(struct batch *b, struct batch_arrays *ba, const inf
     infer_engine *engine = s->model->engine;
     uint64_t n = item_goal(it), room = ENGINE_BATCH_ROWS - b->n_row;
     n = n < room ? n : room;
+    for (uint64_t i = 0; i < n; i++)
+        if (s->elements[s->computed + i].id == ELEMENT_PREFIX)
+            n = i; /* not computed here */
     *part = (struct part){s, s->computed, n, 0, b->n_out, NULL};
     for (uint64_t i = 0; i < n; i++)
         part->n_wanted += wants_logits(it, s->computed + i);
@@ -189,6 +207,8 @@ static void run_batch(infer_engine *engine, const struct net *net, struct batch 
     infer_error e = {0};
     infer_status st = workspace_fit(&engine->ws, net, b->n_row, &e);
     if (st == INFER_OK)
+        st = adapter_workspace_fit(&engine->ws.adapt, net, b, &e);
+    if (st == INFER_OK)
         st = forward(net, &engine->ws, b, cancel, &e);
     for (uint32_t i = 0; i < b->n_seq; i++) {
         infer_step_item *it = &items[engine->batch->items[i]];
@@ -196,6 +216,47 @@ static void run_batch(infer_engine *engine, const struct net *net, struct batch 
         if (one != INFER_OK)
             item_failed(o, it, one, &e);
     }
+}
+
+/* How many of the item's next elements are rows of one prefix, one after the other. */
+static uint64_t prefix_rows(const infer_step_item *it)
+{
+    const struct element *e = it->session->elements + it->session->computed;
+    uint64_t n = 0, goal = item_goal(it);
+    while (n < goal && e[n].id == ELEMENT_PREFIX && e[n].set == e->set && e[n].row == e->row + n)
+        n++;
+    return n;
+}
+
+/* Keys and values of n elements of a prefix go to their pages. */
+static infer_status write_prefix(infer_step_item *it, uint64_t n, infer_error *err)
+{
+    infer_session *s = it->session;
+    infer_engine *engine = s->model->engine;
+    const struct element *e = s->elements + s->computed;
+    struct dev_seq seqs[NET_KV_GROUPS];
+    infer_status st = INFER_OK;
+    for (uint32_t g = 0; g < NET_KV_GROUPS && st == INFER_OK; g++) {
+        st = kv_seq_reserve(&s->kv[g], engine->kv, engine->env, engine->dev, s->computed, s->computed + n, err);
+        seqs[g] = (struct dev_seq){0, (uint32_t)n, s->computed, s->kv[g].refs};
+    }
+    if (st == INFER_OK) {
+        prefix_write(s->model->net, session_set_at(&s->sets, e->set)->uses[0].adapter, e->row, s->kv_type, seqs);
+        st = engine->dev->ops->sync(engine->dev, err);
+    }
+    return st == INFER_OK ? commit(it, &(struct part){.s = s, .n = n}, NULL, err) : st;
+}
+
+/* Prefixes that come next in any of the sessions. */
+static void write_prefixes(infer_step_item *items, uint64_t count, struct outcome *o)
+{
+    infer_error e = {0};
+    for (uint64_t i = 0; i < count; i++)
+        for (uint64_t n; items[i].status == INFER_OK && (n = prefix_rows(&items[i])) > 0;) {
+            infer_status st = write_prefix(&items[i], n, &e);
+            if (st != INFER_OK)
+                item_failed(o, &items[i], st, &e);
+        }
 }
 
 /* The lock is held. */
@@ -207,7 +268,7 @@ static void step_all(infer_engine *engine, const struct net *net, infer_step_ite
     for (;;) {
         struct batch b = {.ids = ba->ids, .positions = ba->positions, .embeddings = ba->embeddings, .hi = {ba->hi, ba->hi},
                           .exact_pages = ba->exact_pages, .lo = {ba->lo[0], ba->lo[1]}, .out_rows = ba->out_rows, .out = ba->out,
-                          .finite = ba->finite, .taps = ba->taps};
+                          .finite = ba->finite, .taps = ba->taps, .runs = ba->runs};
         for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
             b.seqs[g] = ba->seqs[g];
         if (cancel_is_set(cancel)) {
@@ -218,6 +279,7 @@ static void step_all(infer_engine *engine, const struct net *net, infer_step_ite
                     item_failed(o, &items[i], st, &e);
             return;
         }
+        write_prefixes(items, count, o);
         fill_batch(&b, ba, parts, items, count, o);
         if (!b.n_seq)
             return;
@@ -258,6 +320,8 @@ infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *c
         infer_session *s = items[i].session;
         s->prefix.taken = s->prefix.stop = 0;
         st = session_ready(s, &e);
+        if (st == INFER_OK)
+            st = session_adapters_ready(s, &e);
         if (st != INFER_OK) {
             item_failed(&o, &items[i], st, &e);
             continue;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cursor.h"
+#include "base/sort.h"
 #include "base/utf8.h"
 
 #define LOCAL_SIG   0x04034b50u
@@ -221,20 +222,10 @@ static infer_status read_entry(struct reader *r, struct cursor *c, struct zip_en
     return check_local(r, e, flags, limit);
 }
 
-static void sift(struct zip_entry **heap, size_t i, size_t n)
+static bool lies_after(const void *one, const void *other)
 {
-    for (;;) {
-        size_t big = i;
-        for (size_t k = 2 * i + 1; k <= 2 * i + 2 && k < n; k++)
-            if (heap[k]->header > heap[big]->header)
-                big = k;
-        if (big == i)
-            return;
-        struct zip_entry *e = heap[i];
-        heap[i] = heap[big];
-        heap[big] = e;
-        i = big;
-    }
+    const struct zip_entry *a = one, *b = other;
+    return a->header > b->header;
 }
 
 /* No byte belongs to two entries: else a small file could stand for a huge one. */
@@ -242,23 +233,18 @@ static infer_status check_overlap(struct reader *r)
 {
     size_t n = (size_t)r->z->n;
     infer_status st = INFER_OK;
-    struct zip_entry **sorted = mem_array(r->z->alloc, n, sizeof *sorted);
+    const void **sorted = mem_array(r->z->alloc, n, sizeof *sorted);
     if (!sorted)
         return err_no_memory(r->err);
     for (size_t i = 0; i < n; i++)
         sorted[i] = &r->z->entries[i];
-    for (size_t i = n / 2; i-- > 0;)
-        sift(sorted, i, n);
-    for (size_t end = n; end-- > 1;) {
-        struct zip_entry *last = sorted[0];
-        sorted[0] = sorted[end];
-        sorted[end] = last;
-        sift(sorted, 0, end);
+    sort_pointers(sorted, n, lies_after);
+    for (size_t i = 1; i < n && st == INFER_OK; i++) {
+        const struct zip_entry *before = sorted[i - 1], *e = sorted[i];
+        if (before->offset + before->size > e->header)
+            st = FAIL(r, INFER_ERROR_FORMAT, e, e->header, "the zip entry overlaps '%.*s'", before->name.len < 64 ? (int)before->name.len : 64,
+                      before->name.data);
     }
-    for (size_t i = 1; i < n && st == INFER_OK; i++)
-        if (sorted[i - 1]->offset + sorted[i - 1]->size > sorted[i]->header)
-            st = FAIL(r, INFER_ERROR_FORMAT, sorted[i], sorted[i]->header, "the zip entry overlaps '%.*s'",
-                      sorted[i - 1]->name.len < 64 ? (int)sorted[i - 1]->name.len : 64, sorted[i - 1]->name.data);
     mem_free(r->z->alloc, sorted);
     return st;
 }

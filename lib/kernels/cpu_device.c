@@ -340,6 +340,17 @@ static void op_gather(struct device *dev, struct dev_ref dst, struct dev_ref src
         gather_rows(cpu_of(dev), cpu_f32(dst), cpu_f32(src), rows, n, width);
 }
 
+static void op_copy_rows(struct device *dev, struct dev_ref dst, uint32_t dst_stride, struct dev_ref src, uint32_t src_stride, uint32_t n_row,
+                         uint32_t width)
+{
+    if (cpu_of(dev)->failed)
+        return;
+    float *to = cpu_f32(dst);
+    const float *from = cpu_f32(src);
+    for (uint32_t i = 0; i < n_row; i++, to += dst_stride, from += src_stride)
+        memcpy(to, from, (size_t)width * sizeof *to);
+}
+
 struct combine_call {
     const struct dev_combine *op;
     const struct vec_kernels *v;
@@ -478,6 +489,40 @@ static void op_softcap(struct device *dev, struct dev_ref x, uint64_t n, float c
         each_run(d, &c, 1, WORK_ACT);
 }
 
+struct steer_call {
+    const struct cpu_device *d;
+    const struct dev_steer *op;
+};
+
+/* x by rows. The dot product is a matmul's, so that it has one order. */
+static void steer_task(void *arg, uint32_t worker, uint64_t row)
+{
+    const struct steer_call *c = arg;
+    const struct dev_steer *op = c->op;
+    const struct vec_kernels *k = &c->d->k.vec;
+    float *x = cpu_f32(op->x) + row * op->width, *step = cpu_worker(c->d, worker), factor = op->factor;
+    const float *v = cpu_f32(op->v);
+    if (op->kind == DEV_STEER_PROJECT) {
+        float dot;
+        k->matmul_f32(&(struct fmm_args){.w = v, .row_bytes = (uint64_t)op->width * 4, .n_in = op->width, .row1 = 1, .n_col = 1,
+                                         .x = x, .x_stride = op->width, .y = &dot, .y_stride = 1, .scratch = step});
+        factor = -factor * dot;
+    }
+    memcpy(step, v, (size_t)op->width * sizeof *v);
+    k->scale(step, op->width, factor);
+    k->add(x, step, op->width);
+}
+
+static void op_steer(struct device *dev, const struct dev_steer *op)
+{
+    struct cpu_device *d = cpu_of(dev);
+    uint64_t bytes = (uint64_t)op->width * sizeof(float);
+    if (d->failed || !cpu_workers_need(d, bytes > FMM_SCRATCH_BYTES ? bytes : FMM_SCRATCH_BYTES))
+        return;
+    struct steer_call c = {d, op};
+    cpu_run(d, op->n_row, (uint64_t)op->n_row * op->width * WORK_NORM, steer_task, &c);
+}
+
 /* ---- the device */
 
 static infer_status op_sync(struct device *dev, infer_error *err)
@@ -514,6 +559,7 @@ static const struct device_ops cpu_ops = {
     .read = op_read,
     .read_rows = op_read_rows,
     .copy = op_copy,
+    .copy_rows = op_copy_rows,
     .embed = op_embed,
     .norm = op_norm,
     .matmul = cpu_matmul,
@@ -529,6 +575,7 @@ static const struct device_ops cpu_ops = {
     .add = op_add,
     .scale = op_scale,
     .softcap = op_softcap,
+    .steer = op_steer,
     .gather = op_gather,
     .sync = op_sync,
 };

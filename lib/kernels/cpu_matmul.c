@@ -9,6 +9,8 @@
 #define MIN_TILE_BYTES 8192u       /* of weights, one column */
 #define PRECISE_FLOATS 65536u      /* of decoded rows */
 #define MIN_SPREAD 16u             /* columns worth copying */
+#define MAX_TILE 512u              /* weight rows of a task */
+#define ADDEND_COLS 16u            /* columns of an addend at a time: what they add stays in the first-level cache */
 
 /* The columns are the rows of src, counted through its groups; a product takes all of them, or is a part that takes some of one group. */
 struct call {
@@ -32,16 +34,27 @@ struct product {
     float *dst;        /* of the first column taken */
     uint32_t dst_stride;
     uint32_t col0, n_col;
+    float scale; /* 0: none */
+    uint32_t n_addends;
+    const struct dev_addend *addends;
 };
+
+/* Columns that a product takes. */
+static uint32_t rows_of(const struct call *c, uint32_t i)
+{
+    return c->parts ? c->parts[i].n_row : c->ops[i].n_row ? c->ops[i].n_row : c->n_row;
+}
 
 static struct product product_at(const struct call *c, uint32_t i)
 {
     if (c->parts) {
         const struct dev_part *p = &c->parts[i];
-        return (struct product){&p->w, NULL, cpu_f32(p->dst), p->dst_stride, p->first_row, p->n_row};
+        return (struct product){.w = &p->w, .dst = cpu_f32(p->dst), .dst_stride = p->dst_stride, .col0 = p->first_row, .n_col = p->n_row};
     }
     const struct dev_matmul *m = &c->ops[i];
-    return (struct product){&m->w, cpu_f32(m->bias), cpu_f32(m->dst), m->dst_stride, 0, c->n_row};
+    uint32_t col0 = m->n_row ? m->row : 0;
+    return (struct product){&m->w, cpu_f32(m->bias), cpu_f32(m->dst) + (size_t)col0 * m->dst_stride, m->dst_stride, col0, rows_of(c, i),
+                            m->scale, m->n_addends, m->addends};
 }
 
 static const struct dev_weight *weight_at(const struct call *c, uint32_t i)
@@ -167,6 +180,54 @@ static uint32_t product_of(const struct call *c, uint64_t *tile)
     return i;
 }
 
+/* The part of columns [*col, *col + *n) that lies in [from, from + count); false: none. */
+static bool common(uint32_t *col, uint32_t *n, uint32_t from, uint32_t count)
+{
+    uint32_t end = *col + *n < from + count ? *col + *n : from + count;
+    *col = *col > from ? *col : from;
+    *n = end > *col ? end - *col : 0;
+    return *n != 0;
+}
+
+/* One addend's share of a span, ADDEND_COLS columns at a time: its products go to scratch, and from there onto y. */
+static void run_addend(const struct call *c, const struct span *s, const struct dev_addend *add, uint32_t worker)
+{
+    uint32_t col = s->col0, left = s->n_col, n_rows = s->row1 - s->row0;
+    char *scratch = cpu_worker(c->d, worker);
+    float *sums = (float *)(scratch + FMM_SCRATCH_BYTES);
+    if (!common(&col, &left, add->row, add->n_row))
+        return;
+    struct fmm_args a = {.w = (const char *)cpu_ptr(add->w.data) + s->row0 * add->w.row_bytes, .row_bytes = add->w.row_bytes,
+                         .n_in = add->w.n_in, .row1 = n_rows, .x_stride = add->src_stride, .y = sums, .y_stride = n_rows,
+                         .scratch = scratch};
+    for (; left; left -= a.n_col, col += a.n_col) {
+        a.n_col = left < ADDEND_COLS ? left : ADDEND_COLS;
+        a.x = cpu_f32(add->src) + (size_t)col * add->src_stride;
+        float_product(c->d, add->w.type)(&a);
+        float *y = s->y + (size_t)(col - s->col0) * s->p->dst_stride + s->row0;
+        for (uint32_t i = 0; i < a.n_col; i++)
+            c->d->k.vec.add(y + (size_t)i * s->p->dst_stride, sums + (size_t)i * n_rows, n_rows);
+    }
+}
+
+static void run_span(const struct call *c, const struct span *s, uint32_t worker)
+{
+    const struct product *p = s->p;
+    const struct vec_kernels *v = &c->d->k.vec;
+    if (float_product(c->d, p->w->type))
+        run_float(c, s, worker);
+    else if (c->columns)
+        run_quantised(c, s, worker);
+    else
+        run_precise(c, s, worker);
+    for (uint32_t i = 0; p->bias && i < s->n_col; i++)
+        v->add(s->y + (size_t)i * p->dst_stride + s->row0, p->bias + s->row0, s->row1 - s->row0);
+    for (uint32_t i = 0; p->scale != 0 && i < s->n_col; i++)
+        v->scale(s->y + (size_t)i * p->dst_stride + s->row0, s->row1 - s->row0, p->scale);
+    for (uint32_t i = 0; i < p->n_addends; i++)
+        run_addend(c, s, &p->addends[i], worker);
+}
+
 static void product_task(void *arg, uint32_t worker, uint64_t task)
 {
     const struct call *c = arg;
@@ -178,14 +239,7 @@ static void product_task(void *arg, uint32_t worker, uint64_t task)
     s.row1 = p.w->n_out - s.row0 < c->tile ? p.w->n_out : s.row0 + c->tile;
     s.n_col = p.n_col - first < c->chunk ? p.n_col - (uint32_t)first : c->chunk;
     s.y = p.dst + first * p.dst_stride;
-    if (float_product(c->d, p.w->type))
-        run_float(c, &s, worker);
-    else if (c->columns)
-        run_quantised(c, &s, worker);
-    else
-        run_precise(c, &s, worker);
-    for (uint32_t i = 0; p.bias && i < s.n_col; i++)
-        c->d->k.vec.add(s.y + (size_t)i * p.dst_stride + s.row0, p.bias + s.row0, s.row1 - s.row0);
+    run_span(c, &s, worker);
 }
 
 static void quantise_task(void *arg, uint32_t worker, uint64_t row)
@@ -244,12 +298,27 @@ static bool quantise_columns(struct call *c)
     return true;
 }
 
+/* Whether the addends can be added, and the scratch for that. */
+static bool prepare_addends(const struct call *c, const struct dev_matmul *op)
+{
+    for (uint32_t i = 0; i < op->n_addends; i++) {
+        const struct dev_weight *w = &op->addends[i].w;
+        if (!float_product(c->d, w->type) || w->n_out != op->w.n_out || w->n_in > DEV_MAX_ADDEND) {
+            cpu_fail(c->d, INFER_ERROR_INTERNAL);
+            return false;
+        }
+    }
+    return !op->n_addends || cpu_workers_need(c->d, FMM_SCRATCH_BYTES + MAX_TILE * ADDEND_COLS * sizeof(float));
+}
+
 /* Columns in the form, and the scratch, that the products need. */
 static bool prepare(struct call *c)
 {
     bool packed = false, floats = false, precise = c->d->numerics == INFER_NUMERICS_PRECISE;
     for (uint32_t i = 0; i < c->n_ops; i++) {
         int32_t type = weight_at(c, i)->type;
+        if (!c->parts && !prepare_addends(c, &c->ops[i]))
+            return false;
         if (!cpu_device_can_multiply(type)) {
             cpu_fail(c->d, INFER_ERROR_INTERNAL);
             return false;
@@ -288,7 +357,7 @@ static void choose_tiles(struct call *c)
     }
     if (c->most == 1) {
         c->chunk = 1;
-        c->tile = clamp_tile(rows / (threads * 8), MIN_TILE_BYTES / (weight_at(c, 0)->row_bytes + 1), 512);
+        c->tile = clamp_tile(rows / (threads * 8), MIN_TILE_BYTES / (weight_at(c, 0)->row_bytes + 1), MAX_TILE);
     } else if (!c->columns) {
         c->chunk = even_parts(c->most, FMM_COLS);
         c->tile = clamp_tile(rows / (threads * 8), 16, FMM_ROWS);
@@ -310,7 +379,7 @@ static void run(struct call *c)
     choose_tiles(c);
     uint64_t chunks = (c->most + (uint64_t)c->chunk - 1) / c->chunk, work = 0;
     for (uint32_t i = 0; i < c->n_ops; i++)
-        work += (uint64_t)weight_at(c, i)->n_out * c->n_in * (c->parts ? c->parts[i].n_row : c->n_row) / 4;
+        work += (uint64_t)weight_at(c, i)->n_out * c->n_in * rows_of(c, i) / 4;
     cpu_run(c->d, c->n_tiles * chunks, work, product_task, c);
 }
 
@@ -322,11 +391,12 @@ void cpu_matmul(struct device *dev, struct dev_ref src, uint32_t src_stride, uin
         .ops = ops,
         .n_ops = n_ops,
         .n_row = n_row,
-        .most = n_row,
         .src = cpu_f32(src),
         .src_stride = src_stride,
         .group_rows = n_row,
     };
+    for (uint32_t i = 0; i < n_ops; i++)
+        c.most = rows_of(&c, i) > c.most ? rows_of(&c, i) : c.most;
     if (!c.d->failed && n_row && n_ops)
         run(&c);
 }
@@ -344,7 +414,7 @@ void cpu_matmul_parts(struct device *dev, const struct dev_rows *src, const stru
         .group_stride = src->group_stride,
     };
     for (uint32_t i = 0; i < n_parts; i++)
-        c.most = parts[i].n_row > c.most ? parts[i].n_row : c.most;
+        c.most = rows_of(&c, i) > c.most ? rows_of(&c, i) : c.most;
     if (!c.d->failed && c.n_row && c.most)
         run(&c);
 }

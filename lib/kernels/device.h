@@ -35,12 +35,34 @@ struct dev_weight {
     uint64_t row_bytes;
 };
 
-/* dst[r][o] = sum over i of src[r][i] * w[o][i] (+ bias[o]). */
+/* dst[r][o] += sum over i of src[r][i] * w[o][i], for the rows [row, row + n_row) of a matmul that has it: the second half of a low-rank product. */
+struct dev_addend {
+    struct dev_weight w; /* n_out is that of the matmul; n_in at most DEV_MAX_ADDEND; F32, F16 or BF16 */
+    struct dev_ref src;  /* row r of the matmul is row r here */
+    uint32_t src_stride; /* floats */
+    uint32_t row, n_row;
+};
+#define DEV_MAX_ADDEND 4096u
+
+/* dst[r][o] = sum over i of src[r][i] * w[o][i] (+ bias[o]), then times scale, then the addends, in order. */
 struct dev_matmul {
     struct dev_weight w;
     struct dev_ref bias;  /* f32 [n_out], or absent */
     struct dev_ref dst;
     uint32_t dst_stride;  /* floats between rows of dst */
+    float scale;          /* 0: none */
+    uint32_t row, n_row;  /* only these rows of the call; n_row 0: all */
+    uint32_t n_addends;
+    const struct dev_addend *addends; /* host memory */
+};
+
+/* Changes rows along one direction. ADD: x[r] += factor * v. PROJECT: x[r] -= factor * (x[r] . v) * v; v is a unit vector then. */
+enum dev_steer_kind { DEV_STEER_ADD, DEV_STEER_PROJECT };
+struct dev_steer {
+    enum dev_steer_kind kind;
+    struct dev_ref x, v; /* [n_row][width], [width] */
+    uint32_t n_row, width;
+    float factor;
 };
 
 /* Rows of several groups of the same size: row r of group g lies at src + g * group_stride + r * row_stride floats. Counted through, it is row
@@ -113,6 +135,12 @@ struct dev_kv {
     uint32_t n_head_kv, head_dim;
     uint64_t k_off, v_off; /* bytes from the start of the page, multiples of 64 */
 };
+
+/* v_off == k_off: values are the keys, which are stored once, as keys are: kv_write and kv_move leave values alone, attention reads keys for both. */
+static inline bool dev_kv_is_shared(const struct dev_kv *kv)
+{
+    return kv->v_off == kv->k_off;
+}
 
 #define DEV_KV_MIN_GROUP 32u
 
@@ -200,6 +228,9 @@ struct device_ops {
     /* host[i] = src[i], n_row rows (at most DEV_READ_ROWS) of `width` floats, packed. finite[i]: whether all of row i are. */
     void (*read_rows)(struct device *d, float *const *host, struct dev_ref src, uint32_t n_row, uint32_t width, bool *finite);
     void (*copy)(struct device *d, struct dev_ref dst, struct dev_ref src, uint64_t bytes);
+    /* n_row rows of `width` floats, strides in floats; dst and src do not overlap. */
+    void (*copy_rows)(struct device *d, struct dev_ref dst, uint32_t dst_stride, struct dev_ref src, uint32_t src_stride, uint32_t n_row,
+                      uint32_t width);
 
     /* dst[r] = w.row(ids[r]) * scale, decoded to f32; with add: dst[r] += it. ids [n_row] host memory, each < w.n_out. */
     void (*embed)(struct device *d, struct dev_ref dst, const struct dev_weight *w, const uint32_t *ids, uint32_t n_row,
@@ -228,6 +259,7 @@ struct device_ops {
     void (*add)(struct device *d, struct dev_ref dst, struct dev_ref src, uint64_t n); /* dst += src, n floats */
     void (*scale)(struct device *d, struct dev_ref x, uint64_t n, float factor);
     void (*softcap)(struct device *d, struct dev_ref x, uint64_t n, float cap); /* x = cap * tanh(x / cap) */
+    void (*steer)(struct device *d, const struct dev_steer *op);
     /* dst[i] = src[rows[i]], rows of `width` floats, both packed. rows [n] host memory. */
     void (*gather)(struct device *d, struct dev_ref dst, struct dev_ref src, const uint32_t *rows, uint32_t n,
                    uint32_t width);

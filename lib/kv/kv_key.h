@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 struct kv_key {
-    int32_t id;        /* token id; -1: an embedding row */
-    uint32_t reserved; /* 0 */
-    uint64_t adapters; /* identity of the set in force when the element was appended; 0: none */
-    uint64_t row[2];   /* the content key of an embedding row; 0 for tokens */
+    int32_t id;             /* token id; -1: an embedding row; -2: keys and values of a prefix adapter */
+    uint32_t adapters_more; /* identity of the set in force when the element was appended, 96 bits of a hash; 0: none */
+    uint64_t adapters;
+    uint64_t row[2];        /* the content key of an embedding row; of a prefix its row's number; 0 for tokens */
 };
 _Static_assert(sizeof(struct kv_key) == 32, "no padding: keys lie in files");
 
@@ -22,7 +22,7 @@ static inline bool kv_key_same_input(const struct kv_key *a, const struct kv_key
 
 static inline bool kv_key_equal(const struct kv_key *a, const struct kv_key *b)
 {
-    return kv_key_same_input(a, b) && a->adapters == b->adapters;
+    return kv_key_same_input(a, b) && a->adapters == b->adapters && a->adapters_more == b->adapters_more;
 }
 
 /* A list of keys that lies with its owner in another form: get writes keys [first, first + count). */

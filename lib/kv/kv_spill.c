@@ -371,7 +371,7 @@ static infer_status write_keys(struct kv_spill *s, struct kv_writer *w, const st
     static const struct kv_key none;
     bool plain = true;
     for (uint64_t i = 0; i < e->b && plain; i++)
-        plain = e->keys[i].id >= 0 && e->keys[i].adapters == 0 && !memcmp(e->keys[i].row, none.row, sizeof none.row);
+        plain = e->keys[i].id >= 0 && e->keys[i].adapters == 0 && e->keys[i].adapters_more == 0 && !memcmp(e->keys[i].row, none.row, sizeof none.row);
     if (!plain)
         return kv_writer_section(w, SECTION_KEYS, KV_SECTION_REQUIRED, 0, e->keys, e->b * sizeof *e->keys, err);
     int32_t *ids = mem_array(&s->env->alloc, (size_t)e->b, sizeof *ids);

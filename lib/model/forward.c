@@ -22,6 +22,7 @@ infer_status workspace_take(struct workspace *ws, struct workspace w, const stru
     w.buf = ws->buf;
     w.bytes = ws->bytes;
     w.routing = ws->routing;
+    w.adapt = ws->adapt;
     if (bytes > ws->bytes) {
         struct dev_buffer *buf;
         infer_status st = net->dev->ops->alloc(net->dev, bytes, &buf, err);
@@ -53,7 +54,9 @@ infer_status workspace_fit(struct workspace *ws, const struct net *net, uint32_t
               workspace_place(&w.picked, &end, LOGIT_ROWS, h->n_embd) &&
               workspace_place(&w.tapped, &end, LOGIT_ROWS, h->n_embd) && workspace_place(&w.logits, &end, LOGIT_ROWS, h->n_logits) &&
               workspace_place(&w.experts, &end, chosen, h->n_embd) &&
-              workspace_place(&w.products, &end, chosen ? rows : 0, h->n_expert + 1);
+              workspace_place(&w.products, &end, chosen ? rows : 0, h->n_expert + 1) &&
+              workspace_place(&w.heads, &end, h->kv_lora ? rows : 0, mla_heads_width(h)) &&
+              workspace_place(&w.narrow, &end, h->kv_lora ? rows : 0, mla_narrow_width(h));
     return ok ? workspace_take(ws, w, net, end, err) : err_no_memory(err);
 }
 
@@ -72,8 +75,8 @@ struct pass pass_of(const struct net *net, const struct workspace *ws, const str
     struct pass p = {.net = net, .h = &net->h, .dev = net->dev, .ops = net->dev->ops, .b = b, .x = AT(x), .hid = AT(h), .norm = AT(n),
                      .q = AT(q), .k = AT(k), .v = AT(v), .a = AT(a), .g = AT(g), .u = AT(u),
                      .rope = {AT(rope[0]), AT(rope[1])}, .picked = AT(picked), .tapped = AT(tapped), .logits = AT(logits),
-                     .experts = AT(experts), .products = AT(products), .routing = &ws->routing,
-                     .q_width = net->h.n_head * net->h.head_dim, .kv_width = net->h.n_head_kv * net->h.head_dim};
+                     .experts = AT(experts), .products = AT(products), .heads = AT(heads), .narrow = AT(narrow), .routing = &ws->routing,
+                     .q_width = net->h.n_head * net->h.head_dim, .kv_width = net->h.n_head_kv * net->h.head_dim, .adapt = &ws->adapt};
 #undef AT
     return p;
 }
@@ -148,11 +151,12 @@ void pass_output(const struct pass *p, uint32_t layer, enum slot post_norm)
 void pass_multiply(const struct pass *p, uint32_t layer, struct dev_ref src, uint32_t src_stride,
                    const struct product *products, uint32_t n)
 {
-    struct dev_matmul ops[3];
+    struct dev_matmul ops[PASS_PRODUCTS];
     for (uint32_t i = 0; i < n; i++)
-        ops[i] = (struct dev_matmul){*net_layer(p->net, layer, products[i].weight),
-                                     net_layer(p->net, layer, products[i].bias)->data, products[i].dst,
-                                     products[i].dst_stride};
+        ops[i] = (struct dev_matmul){.w = *net_layer(p->net, layer, products[i].weight),
+                                     .bias = net_layer(p->net, layer, products[i].bias)->data, .dst = products[i].dst,
+                                     .dst_stride = products[i].dst_stride};
+    pass_adapt(p, layer, src, src_stride, products, ops, n);
     p->ops->matmul(p->dev, src, src_stride, p->b->n_row, ops, n);
 }
 
@@ -163,7 +167,8 @@ static void head(const struct pass *p, uint32_t first, uint32_t n)
     uint64_t n_logits = p->h->n_logits;
     p->ops->gather(p->dev, p->picked, p->x, p->b->out_rows + first, n, p->h->n_embd);
     pass_norm(p, p->picked, n, &net->global[SLOT_OUT_NORM], &net->global[SLOT_OUT_NORM_B]);
-    struct dev_matmul out = {net->global[SLOT_OUTPUT], {0}, p->logits, (uint32_t)n_logits};
+    struct dev_matmul out = {.w = net->global[SLOT_OUTPUT], .dst = p->logits, .dst_stride = (uint32_t)n_logits};
+    pass_adapt_output(p, p->picked, p->b->out_rows + first, n, &out);
     p->ops->matmul(p->dev, p->picked, p->h->n_embd, n, &out, 1);
     if (p->h->logit_scale != 1.0f)
         p->ops->scale(p->dev, p->logits, n * n_logits, p->h->logit_scale);
@@ -219,6 +224,7 @@ infer_status forward(const struct net *net, struct workspace *ws, const struct b
         st = pass_feed_forward(&p, layer, err);
         if (st != INFER_OK)
             return st;
+        pass_steer(&p, layer);
         read_taps(&p, (int32_t)layer);
     }
     read_taps(&p, INFER_HIDDEN_FINAL);

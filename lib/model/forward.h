@@ -2,12 +2,19 @@
 #ifndef MODEL_FORWARD_H
 #define MODEL_FORWARD_H
 
-#include "model/net.h"
+#include "model/net_adapter.h"
 
 /* An element given as an embedding row instead of a token id. */
 struct batch_embedding {
     uint32_t row;
     const float *data; /* [n_embd] */
+};
+
+/* Rows [row, row + n_row) of a batch have these adapters in force. Runs ascend and do not overlap; rows in none have no adapter. */
+struct batch_run {
+    uint32_t row, n_row;
+    const struct net_adapter_use *uses; /* in the order in which they are applied */
+    uint32_t n_uses;
 };
 
 /* Hidden states that the host wants of some rows, in one or more places. */
@@ -36,10 +43,25 @@ struct batch {
     float *const *out;                 /* [n_out] each n_logits floats */
     bool *finite;              /* [n_out] result: whether all logits of the row are */
     uint32_t n_out;
+    const struct batch_run *runs;
+    uint32_t n_runs;
     struct batch_tap *taps;
     uint32_t n_tap;
     bool one_layer; /* pages have room for one layer: the one that is being computed (see encode) */
 };
+
+/* For what adapters need: t, device memory f32 [rows][stride], and lists for the device's calls. */
+struct adapter_workspace {
+    struct dev_buffer *t;
+    uint64_t bytes;
+    uint32_t stride; /* of the present batch */
+    struct dev_matmul *ops;     /* [room] */
+    struct dev_addend *addends; /* [room] */
+    uint64_t room;
+};
+/* Grows w for the runs of b. */
+infer_status adapter_workspace_fit(struct adapter_workspace *w, const struct net *net, const struct batch *b, infer_error *err);
+void adapter_workspace_free(struct adapter_workspace *w, struct device *dev, const struct alloc *a);
 
 /* Host memory for the routing of a batch to experts; arrays in one block. r: rows of the batch, k: experts used. */
 struct routing {
@@ -63,7 +85,9 @@ struct workspace {
     /* offsets into buf of f32 matrices */
     uint64_t x, h, n, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits, pages;
     uint64_t experts, products; /* [rows * n_expert_used][n_embd], [rows][n_expert + 1] */
+    uint64_t heads, narrow; /* of latent attention */
     struct routing routing;
+    struct adapter_workspace adapt; /* used where a batch has runs: the caller fits it */
 };
 
 /* Most rows of logits that are computed at once: bounds the workspace for large vocabularies. */
@@ -72,6 +96,9 @@ struct workspace {
 /* Grows ws to fit; keeps its contents undefined. */
 infer_status workspace_fit(struct workspace *ws, const struct net *net, uint32_t rows, infer_error *err);
 void workspace_free(struct workspace *ws, struct device *dev);
+
+/* Writes rows [first, ..) of a prefix to the pages of one sequence's elements: seqs [NET_KV_GROUPS], each of these rows alone. */
+void prefix_write(const struct net *net, const struct net_adapter *a, uint32_t first, int32_t kv_type, const struct dev_seq *seqs);
 
 /* Computes the batch: keys and values go to the pages, logits to out. cancel is polled between layers; on any failure out and the pages'
  * new elements are undefined, and nothing else has changed. */

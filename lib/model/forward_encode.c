@@ -235,7 +235,7 @@ infer_status encode_dense(const struct net *net, struct workspace *ws, const flo
     ops->write(net->dev, (struct dev_ref){ws->buf, at[0]}, in, (uint64_t)width * 4);
     for (uint32_t i = 0; i < n; i++, width = dense[i - 1]->n_out)
         ops->matmul(net->dev, (struct dev_ref){ws->buf, at[i]}, width, 1,
-                    &(struct dev_matmul){*dense[i], {0}, {ws->buf, at[i + 1]}, dense[i]->n_out}, 1);
+                    &(struct dev_matmul){.w = *dense[i], .dst = {ws->buf, at[i + 1]}, .dst_stride = dense[i]->n_out}, 1);
     ops->read(net->dev, out, (struct dev_ref){ws->buf, at[n]}, (uint64_t)width * 4);
     return ops->sync(net->dev, err);
 }

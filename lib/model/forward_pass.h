@@ -12,9 +12,10 @@ struct pass {
     struct device *dev;
     const struct device_ops *ops;
     const struct batch *b;
-    struct dev_ref x, hid, norm, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits, experts, products;
+    struct dev_ref x, hid, norm, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits, experts, products, heads, narrow;
     const struct routing *routing;
     uint32_t q_width, kv_width;
+    const struct adapter_workspace *adapt;
 };
 
 /* Putting a workspace together: one f32 matrix behind another, each at a multiple of 64 bytes; then ws takes over w, with room for `bytes`. */
@@ -41,6 +42,8 @@ static inline bool pass_is_parallel(const struct pass *p, uint32_t layer)
 /* What a part did to hid when its products are done: the post norm, if there is one, and the residual scale. */
 void pass_output(const struct pass *p, uint32_t layer, enum slot post_norm);
 
+#define PASS_PRODUCTS 3u
+
 /* One weight of a layer and where its product goes. */
 struct product {
     enum slot weight, bias; /* of an architecture without biases: a slot that no tensor fills */
@@ -48,9 +51,17 @@ struct product {
     uint32_t dst_stride;
 };
 
-/* The products of the batch's rows of src [n_row][src_stride] with n weights (at most 3) of one layer. */
+/* The products of the batch's rows of src [n_row][src_stride] with n weights (at most PASS_PRODUCTS) of one layer. */
 void pass_multiply(const struct pass *p, uint32_t layer, struct dev_ref src, uint32_t src_stride,
                    const struct product *products, uint32_t n);
+
+/* forward_adapter.c: gives ops, the products to come of src with n weights of a layer, what the batch's adapters add to them. */
+void pass_adapt(const struct pass *p, uint32_t layer, struct dev_ref src, uint32_t src_stride, const struct product *products,
+                struct dev_matmul *ops, uint32_t n);
+/* Of the output matrix: its row i is row rows[i] of the batch. */
+void pass_adapt_output(const struct pass *p, struct dev_ref src, const uint32_t *rows, uint32_t n, struct dev_matmul *op);
+/* After a layer: x + hid of the rows that are steered there changes. */
+void pass_steer(const struct pass *p, uint32_t layer);
 
 /* hid = attention(norm(x)), after x += hid of the layer before: whoever reads x next adds hid to it first. Where norms come behind (arch.post_norm),
  * hid = attention(x). Two steps, so that keys and values of all elements can be there before any is attended to: */
@@ -64,5 +75,11 @@ infer_status pass_experts(const struct pass *p, uint32_t layer, infer_error *err
 
 /* Room for the routing of `rows` rows; forward_moe.c. */
 infer_status routing_fit(struct routing *r, const struct net *net, uint32_t rows, infer_error *err);
+
+/* The parts of latent attention: from `in` to q and k; and from a to hid. Floats of a row of `heads` and of `narrow`, what is between. */
+void mla_project(const struct pass *p, uint32_t layer, struct dev_ref in);
+void mla_output(const struct pass *p, uint32_t layer);
+uint32_t mla_heads_width(const struct hparams *h);
+uint32_t mla_narrow_width(const struct hparams *h);
 
 #endif

@@ -94,10 +94,11 @@ static const struct hf_key gemma3_keys_own[] = {
     {"attn_logit_softcapping", ".attn_logit_softcapping", HF_F32, false, 0},
     {"final_logit_softcapping", ".final_logit_softcapping", HF_F32, false, 0},
     {"hidden_activation", "gelu_pytorch_tanh", HF_ONE_OF, false, 0},
-    {"use_bidirectional_attention", NULL, HF_FALSE, false, 0},
     END_KEYS,
 };
-static const struct hf_key *const gemma3_keys[] = {gemma3_keys_own, NULL};
+static const struct hf_key causal[] = {{"use_bidirectional_attention", NULL, HF_FALSE, false, 0}, END_KEYS};
+static const struct hf_key *const gemma3_keys[] = {gemma3_keys_own, causal, NULL};
+static const struct hf_key *const gemma_embedding_keys[] = {gemma3_keys_own, NULL};
 
 static const struct hf_tensor gemma3_tensors_own[] = {
     {"embed_tokens.weight", "token_embd.weight", HF_PLACE},
@@ -109,6 +110,7 @@ static const struct hf_tensor gemma3_tensors_own[] = {
     {"layers.%u.post_feedforward_layernorm.weight", "blk.%u.post_ffw_norm.weight", HF_PLUS_ONE},
     {"layers.%u.self_attn.q_norm.weight", "blk.%u.attn_q_norm.weight", HF_PLUS_ONE},
     {"layers.%u.self_attn.k_norm.weight", "blk.%u.attn_k_norm.weight", HF_PLUS_ONE},
+    {"dense_%u.weight", "dense_%u.weight", HF_PLACE}, /* of embedding models: hf_embed.c */
     {"vision_tower.*", NULL, HF_SKIP},
     {"multi_modal_projector.*", NULL, HF_SKIP},
     END,
@@ -190,6 +192,7 @@ static const struct hf_arch archs[] = {
     {.model_type = "qwen2", .arch = "qwen2", .keys = llama_keys, .tensors = llama_tensors, .untied = true, .more = hf_read_windows},
     {.model_type = "qwen3", .arch = "qwen3", .keys = llama_keys, .tensors = qwen3_tensors, .untied = true, .more = hf_read_windows},
     {.model_type = "gemma3_text|gemma3", .arch = "gemma3", .keys = gemma3_keys, .tensors = gemma3_tensors, .more = gemma3_more},
+    {.model_type = "gemma-embedding", .arch = "gemma-embedding", .keys = gemma_embedding_keys, .tensors = gemma3_tensors, .more = gemma3_more},
     {.model_type = "gpt2", .arch = "gpt2", .keys = gpt2_keys, .tensors = gpt2_tensors, .no_rope = true, .more = gpt2_more},
 };
 
@@ -197,7 +200,7 @@ const struct hf_arch_list hf_dense = {archs, COUNT(archs)};
 
 const struct hf_arch *hf_find(const char *model_type, size_t len)
 {
-    static const struct hf_arch_list *const lists[] = {&hf_dense, &hf_dense_more};
+    static const struct hf_arch_list *const lists[] = {&hf_dense, &hf_dense_more, &hf_encoders, &hf_moe};
     struct json v = {.type = JSON_STRING, .u.text = {model_type, len}};
     for (size_t l = 0; l < COUNT(lists); l++)
         for (size_t i = 0; i < lists[l]->n; i++)

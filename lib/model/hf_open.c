@@ -51,8 +51,7 @@ static infer_status parse(struct hf_reader *r, const char *name, const struct bl
     return st;
 }
 
-/* *out becomes JSON_NULL when there is no such file. */
-static infer_status read_json(struct hf_reader *r, const char *name, struct json *out)
+infer_status hf_read_json(struct hf_reader *r, const char *name, struct json *out)
 {
     struct blob b;
     bool found;
@@ -77,9 +76,9 @@ static infer_status no_config(const struct hf_reader *r)
 static infer_status read_parts(struct hf_reader *r, struct blob *first, struct infer_file **out)
 {
     bool text_only = r->o->use == HF_AS_TEXT;
-    infer_status st = read_json(r, "generation_config.json", &r->generation);
+    infer_status st = hf_read_json(r, "generation_config.json", &r->generation);
     if (st == INFER_OK)
-        st = read_json(r, "tokenizer_config.json", &r->tokenizer);
+        st = hf_read_json(r, "tokenizer_config.json", &r->tokenizer);
     if (st == INFER_OK && (r->config.type != JSON_NULL || !text_only))
         st = hf_read_config(r);
     if (st == INFER_OK)
@@ -90,6 +89,8 @@ static infer_status read_parts(struct hf_reader *r, struct blob *first, struct i
     }
     if (first)
         blob_close(first);
+    if (st == INFER_OK && r->weights && r->arch)
+        st = hf_read_modules(r);
     if (st == INFER_OK && r->weights && r->arch)
         st = hf_map_tensors(r);
     return st == INFER_OK ? hf_build(r, out) : st;
@@ -155,7 +156,7 @@ static infer_status try_folder(struct hf_reader *r, infer_status st, struct infe
     if (f == INFER_OK && path && r->env->io->list(r->dir, any_name, NULL, &os_error) != INFER_OK)
         return st;
     if (f == INFER_OK)
-        f = read_json(r, CONFIG, &r->config);
+        f = hf_read_json(r, CONFIG, &r->config);
     if (f != INFER_OK && (path || f != st))
         return f;
     if (f == INFER_OK && (r->config.type != JSON_NULL || (path && r->o->use == HF_AS_TEXT)))
@@ -194,7 +195,7 @@ static infer_status from_json(struct hf_reader *r, struct blob *b, struct infer_
     infer_status st = INFER_OK;
     if (!opens_by_name(r->source) || (r->o->use == HF_AS_FILE && !index && !named_like(r, CONFIG)))
         return alone(r, b, out);
-    st = read_json(r, CONFIG, &r->config);
+    st = hf_read_json(r, CONFIG, &r->config);
     if (st == INFER_OK && r->config.type == JSON_NULL)
         return r->o->use == HF_AS_TEXT || !index ? alone(r, b, out) : (blob_close(b), no_config(r));
     if (st != INFER_OK || !index)
@@ -207,7 +208,7 @@ static infer_status from_weights(struct hf_reader *r, struct blob *b, struct inf
 {
     infer_status st = INFER_OK;
     if (opens_by_name(r->source))
-        st = read_json(r, CONFIG, &r->config);
+        st = hf_read_json(r, CONFIG, &r->config);
     if (st == INFER_OK && r->config.type == JSON_NULL)
         st = err_at(r->err, INFER_ERROR_NOT_FOUND, CONFIG, strlen(CONFIG), ERR_NO_OFFSET,
                     "weights alone are no model: " CONFIG " is missing beside them%s",

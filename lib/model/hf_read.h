@@ -70,12 +70,20 @@ void hf_put_array(struct hf_reader *r, const char *key, uint32_t item, uint64_t 
 void hf_err_file(const struct hf_reader *r, const char *name);
 /* A file of the folder. *found false: there is none. */
 infer_status hf_open_companion(struct hf_reader *r, const char *name, struct blob *out, bool *found);
+/* A JSON file of the folder; *out is JSON_NULL when there is none. */
+infer_status hf_read_json(struct hf_reader *r, const char *name, struct json *out);
+/* A file of weights of the folder as data; the blob is taken over. */
+infer_status hf_open_file(struct hf_reader *r, const char *name, struct blob *blob, struct infer_file **out);
 infer_status hf_open_weights(struct hf_reader *r, struct blob *first); /* first: the named file, opened already; or NULL */
 infer_status hf_read_config(struct hf_reader *r); /* model, model_type, arch; the metadata of the model */
 infer_status hf_read_rope(struct hf_reader *r);
 /* attention.sliding_window and its pattern, from sliding_window, use_sliding_window and layer_types. */
 infer_status hf_read_windows(struct hf_reader *r);
 infer_status hf_read_text(struct hf_reader *r);   /* the metadata of tokenizer and template */
+/* Embedding models: what sentence-transformers keeps in the folder (nothing, of others); after the weights. And the architecture of a model whose
+ * configuration says that its elements see both sides. */
+infer_status hf_read_modules(struct hf_reader *r);
+const struct hf_arch *hf_encoder_of(const struct hf_reader *r, const struct hf_arch *arch);
 /* Renames r->weights' tensors, notes those that are made. */
 infer_status hf_map_tensors(struct hf_reader *r);
 infer_status hf_add_values(struct hf_reader *r, const char *name, const float *values, uint32_t n); /* values: as long as r->ar */

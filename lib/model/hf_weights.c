@@ -5,8 +5,7 @@
 
 #define MAX_INDEX ((size_t)256 << 20)
 
-/* A file of the folder as data. */
-static infer_status open_file(struct hf_reader *r, const char *name, struct blob *blob, struct infer_file **out)
+infer_status hf_open_file(struct hf_reader *r, const char *name, struct blob *blob, struct infer_file **out)
 {
     size_t n = strlen(name);
     char *path = arena_alloc(&r->ar, r->dir_len + n + 1);
@@ -105,7 +104,7 @@ static infer_status add_shard(struct shards *s, uint32_t no)
         return st;
     if (!found)
         return index_fail(s, INFER_ERROR_NOT_FOUND, &(struct json_text){s->files[no], strlen(s->files[no])}, "a file that it names is missing");
-    st = open_file(r, s->files[no], &blob, &f);
+    st = hf_open_file(r, s->files[no], &blob, &f);
     if (st != INFER_OK)
         return st;
     st = check_shard(s, f, no);
@@ -168,7 +167,7 @@ static bool is_index(const struct blob *b)
 
 static infer_status open_named(struct hf_reader *r, const char *name, struct blob *blob)
 {
-    return is_index(blob) ? open_shards(r, name, blob) : open_file(r, name, blob, &r->weights);
+    return is_index(blob) ? open_shards(r, name, blob) : hf_open_file(r, name, blob, &r->weights);
 }
 
 infer_status hf_open_weights(struct hf_reader *r, struct blob *first)

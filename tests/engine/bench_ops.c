@@ -125,6 +125,10 @@ static void t_gather(struct device *d, struct dev_ref a, struct dev_ref b, const
 {
     TIMED(d, GATHER, INNER(d)->ops->gather(INNER(d), a, b, r, n, w));
 }
+static void t_steer(struct device *d, const struct dev_steer *op)
+{
+    TIMED(d, ADD, INNER(d)->ops->steer(INNER(d), op));
+}
 static infer_status t_sync(struct device *d, infer_error *e)
 {
     return INNER(d)->ops->sync(INNER(d), e);
@@ -134,7 +138,7 @@ static const struct device_ops timed_ops = {
     .name = "timing", .destroy = t_destroy, .alloc = t_alloc, .import = t_import, .free = t_free, .write = t_write, .read = t_read,
     .read_rows = t_read_rows, .copy = t_copy, .embed = t_embed, .norm = t_norm, .matmul = t_matmul, .rope_table = t_rope_table,
     .rope = t_rope, .kv_write = t_kv_write, .attention = t_attention, .act = t_act, .add = t_add, .scale = t_scale,
-    .softcap = t_softcap, .gather = t_gather, .sync = t_sync,
+    .softcap = t_softcap, .steer = t_steer, .gather = t_gather, .sync = t_sync,
 };
 
 static infer_error error;

@@ -67,7 +67,9 @@ static void check_golden(const char *name, const char *path)
     infer_model *m = open_with(path, INFER_CPU_AUTO, 2);
     infer_model_info info = info_of(m);
     infer_embed_options rows = options_of(INFER_POOLING_NONE, 0);
+    infer_embed_options one = options_of(0, 0);
     double worst = 0;
+    one.max_tokens = rows.max_tokens = info.n_ctx_train;
     assert_int_equal(info.embedding_width, g.width);
     assert_int_equal(info.pooling, g.pooling);
     assert_int_equal(info.encoder, strncmp(name, "qwen3", 5) != 0);
@@ -79,7 +81,7 @@ static void check_golden(const char *name, const char *path)
         assert_int_equal(it.rows, g.texts[t].n);
         double e = embed_error(hidden, g.texts[t].hidden, n);
         it = item_of(&g.texts[t], vector, g.width);
-        ok(infer_embed(m, &it, 1, NULL, NULL, &error));
+        ok(infer_embed(m, &it, 1, &one, NULL, &error));
         assert_int_equal(it.rows, 1);
         double v = embed_error(vector, g.texts[t].vector, g.width);
         worst = e > worst ? e : worst;
@@ -97,6 +99,39 @@ static void test_golden(void **state)
     (void)state;
     for (int i = 0; names[i]; i++)
         check_golden(names[i], fixture_path(names[i]));
+}
+
+static const char *folder_path(const char *name)
+{
+    static char path[512];
+    (void)snprintf(path, sizeof path, INFER_SOURCE_DIR "/tests/data/fixtures/%s", name);
+    return path;
+}
+
+/* The same model as a folder: the same bits. */
+static void test_folders(void **state)
+{
+    (void)state;
+    for (int k = 0; names[k]; k++) {
+        check_golden(names[k], folder_path(names[k]));
+        struct embed_golden g = embed_golden_read(names[k]);
+        infer_model *m[2] = {open_fixture(names[k]), open_with(folder_path(names[k]), INFER_CPU_AUTO, 2)};
+        float got[2][64];
+        for (int i = 0; i < 2; i++) {
+            infer_embed_item it = item_of(&g.texts[4], got[i], g.width);
+            ok(infer_embed(m[i], &it, 1, NULL, NULL, &error));
+            it = (infer_embed_item){.size = (uint32_t)sizeof it, .text = "The cat, isn't it red?", .text_len = INFER_ZSTR, .out = got[i] + g.width,
+                                    .capacity = 64 - g.width};
+            if (k == 0)
+                ok(infer_embed(m[i], &it, 1, NULL, NULL, &error));
+        }
+        assert_memory_equal(got[0], got[1], g.width * 4 * (k == 0 ? 2 : 1));
+        if (k == 0)
+            assert_int_equal(info_of(m[1]).embed_tokens, 200); /* sentence_bert_config.json */
+        infer_model_release(m[0]);
+        infer_model_release(m[1]);
+        free(g.data);
+    }
 }
 
 /* Every kind of pooling is made of the hidden states of the text. */
@@ -386,7 +421,7 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),    cmocka_unit_test(test_pooling), cmocka_unit_test(test_bits),     cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_golden), cmocka_unit_test(test_folders),   cmocka_unit_test(test_pooling), cmocka_unit_test(test_bits),     cmocka_unit_test(test_texts),
         cmocka_unit_test(test_truncate),  cmocka_unit_test(test_one_bad), cmocka_unit_test(test_arguments), cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

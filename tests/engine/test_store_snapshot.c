@@ -77,12 +77,14 @@ static int look_through(const struct ckpt_model *m, const char *name)
 static bool shares_blocks(const char *path)
 {
 #ifdef FS_IOC_FIEMAP
-    struct {
-        struct fiemap map;
-        struct fiemap_extent extents[1];
-    } q = {.map = {.fm_length = ~(uint64_t)0, .fm_flags = FIEMAP_FLAG_SYNC, .fm_extent_count = 1}};
+    struct fiemap *q = calloc(1, sizeof *q + sizeof q->fm_extents[0]);
+    assert_non_null(q);
+    q->fm_length = ~(uint64_t)0;
+    q->fm_flags = FIEMAP_FLAG_SYNC;
+    q->fm_extent_count = 1;
     int fd = open(path, O_RDONLY);
-    bool shared = ioctl(fd, FS_IOC_FIEMAP, &q) == 0 && q.map.fm_mapped_extents == 1 && q.map.fm_extents[0].fe_flags & FIEMAP_EXTENT_SHARED;
+    bool shared = ioctl(fd, FS_IOC_FIEMAP, q) == 0 && q->fm_mapped_extents == 1 && q->fm_extents[0].fe_flags & FIEMAP_EXTENT_SHARED;
+    free(q);
     close(fd);
     return shared;
 #else

@@ -223,7 +223,7 @@ static void check_products(struct device *d, int precise, uint32_t n_row, uint64
         struct dev_weight dw = {.type = types[t], .n_in = MM_IN, .n_out = n_out};
         w[t] = random_weights(seed, types[t], n_out, MM_IN, &dw.row_bytes);
         assert_int_equal(d->ops->import(d, w[t], n_out * dw.row_bytes, &dw.data.buf, NULL), INFER_OK);
-        ops[t] = (struct dev_matmul){dw, t & 1 ? rb : (struct dev_ref){NULL, 0}, buffer(d, n_row * stride * 4), stride};
+        ops[t] = (struct dev_matmul){.w = dw, .bias = t & 1 ? rb : (struct dev_ref){NULL, 0}, .dst = buffer(d, n_row * stride * 4), .dst_stride = stride};
     }
     d->ops->matmul(d, src, MM_IN, n_row, ops, N);
     assert_int_equal(d->ops->sync(d, NULL), INFER_OK);
@@ -618,19 +618,20 @@ static void step(struct run *r, struct flow **flows, const float **x, float **y,
     o->rope_table(d, table, inv, DIM / 2, pos, rows, 1.0f);
     struct dev_norm nn = {DEV_NORM_RMS, rn, rx, norm, none, rows, 1, HIDDEN, HIDDEN, HIDDEN, 1e-6f, none, 0};
     o->norm(d, &nn);
-    struct dev_matmul qkv[3] = {{r->l.dw[0], none, q, Q_WIDTH}, {r->l.dw[1], none, k, KV_WIDTH}, {r->l.dw[2], none, v, KV_WIDTH}};
+    struct dev_matmul qkv[3] = {{.w = r->l.dw[0], .dst = q, .dst_stride = Q_WIDTH}, {.w = r->l.dw[1], .dst = k, .dst_stride = KV_WIDTH},
+                                {.w = r->l.dw[2], .dst = v, .dst_stride = KV_WIDTH}};
     o->matmul(d, rn, HIDDEN, rows, qkv, 3);
     o->rope(d, &(struct dev_rope){DEV_ROPE_HALVES, q, table, rows, HEADS, DIM, DIM, Q_WIDTH});
     o->rope(d, &(struct dev_rope){DEV_ROPE_HALVES, k, table, rows, KV_HEADS, DIM, DIM, KV_WIDTH});
     o->kv_write(d, &r->kv, k, KV_WIDTH, v, KV_WIDTH, seqs, n_flow);
     o->attention(d, &(struct dev_attention){at, q, Q_WIDTH, Q_WIDTH, HEADS, 0.05f, r->window ? 20.0f : 0.0f, r->kv, seqs, n_flow, lo, hi, {.pages = NULL}});
-    o->matmul(d, at, Q_WIDTH, rows, &(struct dev_matmul){r->l.dw[3], none, rn, HIDDEN}, 1);
+    o->matmul(d, at, Q_WIDTH, rows, &(struct dev_matmul){.w = r->l.dw[3], .dst = rn, .dst_stride = HIDDEN}, 1);
     o->add(d, rx, rn, (uint64_t)rows * HIDDEN);
     nn.dst = rn;
     o->norm(d, &nn);
-    o->matmul(d, rn, HIDDEN, rows, &(struct dev_matmul){r->l.dw[4], none, ff, FF}, 1);
+    o->matmul(d, rn, HIDDEN, rows, &(struct dev_matmul){.w = r->l.dw[4], .dst = ff, .dst_stride = FF}, 1);
     o->act(d, DEV_ACT_SILU, ff, ff, ff, rows, FF, FF);
-    o->matmul(d, ff, FF, rows, &(struct dev_matmul){r->l.dw[5], none, rn, HIDDEN}, 1);
+    o->matmul(d, ff, FF, rows, &(struct dev_matmul){.w = r->l.dw[5], .dst = rn, .dst_stride = HIDDEN}, 1);
     o->add(d, rx, rn, (uint64_t)rows * HIDDEN);
     for (uint32_t i = 0; i < n_flow; i++) {
         o->read(d, y[i], dev_at(rx, (uint64_t)seqs[i].row * HIDDEN * 4), (uint64_t)n[i] * HIDDEN * 4);
@@ -769,7 +770,7 @@ static void test_recording(void **state)
         case 4: o->write(d, none, &byte, 1); break;                                              /* absent */
         case 5: o->read(d, &byte, dev_at(a, 1000), 1); break;
         case 6: o->embed(d, a, &r.l.dw[3], (uint32_t[]){HIDDEN}, 1, 1.0f, 0); break;             /* no such id */
-        case 7: o->matmul(d, a, Q_WIDTH, 1, &(struct dev_matmul){bad, none, a, HIDDEN}, 1); break; /* short rows */
+        case 7: o->matmul(d, a, Q_WIDTH, 1, &(struct dev_matmul){.w = bad, .dst = a, .dst_stride = HIDDEN}, 1); break; /* short rows */
         case 8: o->gather(d, a, a, (uint32_t[]){3}, 1, 100); break;
         case 9: o->free(d, gone.buf); break;                                                     /* twice */
         case 10: o->attention(d, &at); break;                                                    /* sees more than there is */
@@ -833,7 +834,7 @@ static void test_no_memory(void **state)
         if (ok) {
             struct dev_seq seq = {0, 1, 0, &kv};
             struct dev_kv l = {INFER_KV_F32, 1, 64, 0, 64 * 64 * 4};
-            d->ops->matmul(d, src, 64, 4, &(struct dev_matmul){dw, {NULL, 0}, dst, 64}, 1);
+            d->ops->matmul(d, src, 64, 4, &(struct dev_matmul){.w = dw, .dst = dst, .dst_stride = 64}, 1);
             d->ops->kv_write(d, &l, src, 64, src, 64, &seq, 1);
             d->ops->attention(d, &(struct dev_attention){dst, src, 64, 64, 1, 1, 0, l, &seq, 1, (uint64_t[]){0}, (uint64_t[]){1}, {.pages = NULL}});
             s = d->ops->sync(d, NULL);
@@ -859,7 +860,7 @@ static void test_unsupported(void **state)
     assert_int_equal(d->ops->import(d, x, sizeof x, &r.buf, NULL), INFER_OK);
     struct dev_ref y = buffer(d, 256);
     struct dev_weight w = {.data = r, .type = INFER_TYPE_I32, .n_in = 32, .n_out = 32, .row_bytes = 128};
-    d->ops->matmul(d, r, 32, 1, &(struct dev_matmul){w, {NULL, 0}, y, 32}, 1);
+    d->ops->matmul(d, r, 32, 1, &(struct dev_matmul){.w = w, .dst = y, .dst_stride = 32}, 1);
     infer_error err;
     assert_int_equal(d->ops->sync(d, &err), INFER_ERROR_INTERNAL);
     assert_int_equal(d->ops->sync(d, &err), INFER_OK);

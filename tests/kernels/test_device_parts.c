@@ -70,7 +70,7 @@ static void check_parts(struct device *d, int32_t type, uint32_t n_group, uint32
         uint32_t n = parts[i].n_row, n_out = parts[i].w.n_out;
         float *want = malloc((size_t)n * n_out * 4), *got = malloc((size_t)n_out * 4);
         struct dev_ref dst = upload(d, NULL, (uint64_t)n * n_out * 4);
-        d->ops->matmul(d, dev_at(p, (uint64_t)parts[i].first_row * IN * 4), IN, n, &(struct dev_matmul){parts[i].w, {NULL, 0}, dst, n_out}, 1);
+        d->ops->matmul(d, dev_at(p, (uint64_t)parts[i].first_row * IN * 4), IN, n, &(struct dev_matmul){.w = parts[i].w, .dst = dst, .dst_stride = n_out}, 1);
         d->ops->read(d, want, dst, (uint64_t)n * n_out * 4);
         for (uint32_t r = 0; r < n; r++) {
             d->ops->read(d, got, dev_at(parts[i].dst, (uint64_t)r * parts[i].dst_stride * 4), n_out * 4ull);

@@ -488,8 +488,10 @@ int main(int argc, char **argv)
                 tests[n] = (struct CMUnitTest){names[n], kinds[k].fn, NULL, NULL, (void *)(uintptr_t)*f};
                 n++;
             }
-    for (int i = 0; i < 2 && chosen("windows", argc, argv); i++)
-        tests[n++] = (struct CMUnitTest){i ? "windows: gemma3-scaled" : "windows: gemma3", test_windows, NULL, NULL,
-                                         (void *)(uintptr_t)(i ? "gemma3-scaled" : "gemma3")};
+    static const char *const windowed[] = {"gemma3", "gemma3-scaled", "gemma2", "mistral", "olmo3"};
+    for (size_t i = 0; i < sizeof windowed / sizeof *windowed && chosen("windows", argc, argv); i++, n++) {
+        (void)snprintf(names[n], sizeof names[n], "windows: %s", windowed[i]);
+        tests[n] = (struct CMUnitTest){names[n], test_windows, NULL, NULL, (void *)(uintptr_t)windowed[i]};
+    }
     return _cmocka_run_group_tests("exact", tests, n, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/checkpoint_file.h"
 #include "golden.h"
 #include "gguf_edit.h"
 
@@ -157,7 +158,8 @@ static void test_edges(void **state)
 static void test_missing_tensors(void **state)
 {
     (void)state;
-    static const char *const names[] = {"llama", "qwen2", "qwen3", "gemma3", "gpt2", "mistral", "olmo2", NULL};
+    static const char *const names[] = {"llama", "qwen2", "qwen3", "gemma3", "gpt2",     "mistral",           "olmo2",
+                                        "gemma2", "phi3", "stablelm-parallel", NULL};
     for (size_t k = 0; names[k]; k++) {
         infer_file *f = open_fixture(names[k]);
         for (uint64_t i = 0; i < f->n_tensors; i++) {
@@ -202,6 +204,14 @@ static bool not_in_force(const char *fixture, const struct file_tensor *t)
     return t->name.len == strlen(other) && !memcmp(t->name.data, other, (size_t)t->name.len);
 }
 
+/* A router's bias: only the order of experts counts. */
+static bool is_order(const struct file_tensor *t)
+{
+    static const char end[] = "exp_probs_b.bias";
+    uint64_t n = sizeof end - 1;
+    return t->name.len > n && !memcmp(t->name.data + (t->name.len - n), end, (size_t)n);
+}
+
 /* Changing any one tensor changes the logits: nothing in the file goes unread. */
 static void test_every_tensor_counts(void **state)
 {
@@ -226,7 +236,7 @@ static void test_every_tensor_counts(void **state)
             char *saved = malloc((size_t)t->bytes);
             memcpy(saved, w, (size_t)t->bytes);
             for (uint64_t j = 0; j < t->n; j++)
-                w[j] = w[j] * 1.25f + 0.01f;
+                w[j] = is_order(t) ? -3 * w[j] : w[j] * 1.25f + 0.01f;
             last_logits(data, b.len, &g, got);
             if (!memcmp(want, got, g.n_vocab * sizeof *got) != not_in_force(golden_f32[k], t))
                 fail_msg("%s: does %.*s make a difference?", golden_f32[k], (int)t->name.len, t->name.data);
@@ -328,12 +338,121 @@ static void test_nonfinite(void **state)
     golden_free(&g);
 }
 
+/* Opens b for sessions of at most n_ctx elements: the last logits, and what tells the model from others. */
+static void long_rope(const struct buf *b, uint32_t n_ctx, const struct golden *g, float *out, uint8_t fingerprint[48])
+{
+    infer_source src;
+    infer_open_options oo;
+    infer_model *m;
+    infer_session *s;
+    infer_session_options so;
+    infer_session_info info;
+    infer_step_item it;
+    const float *row;
+    struct model_fingerprint f;
+    INFER_INIT(&oo);
+    INFER_INIT(&so);
+    INFER_INIT(&it);
+    INFER_INIT(&info);
+    oo.n_ctx = n_ctx;
+    infer_source_memory(&src, b->data, b->len);
+    assert_int_equal(infer_model_open(engine, &src, &oo, &m, NULL), INFER_OK);
+    so.n_ctx = n_ctx ? n_ctx + 1 : 5000;
+    assert_int_equal(infer_session_create(m, &so, &s, NULL), n_ctx ? INFER_ERROR_ARGUMENT : INFER_OK);
+    if (!n_ctx)
+        infer_session_release(s);
+    assert_int_equal(infer_session_create(m, NULL, &s, NULL), INFER_OK);
+    assert_int_equal(infer_session_get_info(s, &info, NULL), INFER_OK);
+    assert_int_equal(info.n_ctx, n_ctx && n_ctx < 1024 ? n_ctx : 1024);
+    assert_int_equal(infer_session_append(s, g->prompt, g->n_prompt, NULL), INFER_OK);
+    it.session = s;
+    assert_int_equal(infer_step(&it, 1, NULL, NULL), INFER_OK);
+    assert_int_equal(infer_session_logits(s, 0, &row, NULL, NULL), INFER_OK);
+    memcpy(out, row, g->n_vocab * sizeof *out);
+    assert_int_equal(sizeof f, 48);
+    memset(&f, 0, sizeof f);
+    if (hash_available())
+        assert_int_equal(model_quick_fingerprint(m, &f, NULL), INFER_OK);
+    memcpy(fingerprint, &f, sizeof f);
+    infer_session_release(s);
+    infer_model_release(m);
+}
+
+/* LongRoPE: a model of 1,024 elements made from one of 256, opened for short contexts, has the rotations of that. */
+static void test_long_rope(void **state)
+{
+    (void)state;
+    struct golden g = golden_read("phi3-window");
+    infer_file *f = open_fixture("phi3-window");
+    struct buf whole = gguf_edit(f, &(struct gguf_edit){0});
+    struct buf b = gguf_edit(f, &(struct gguf_edit){.set_key = "phi3.context_length", .set_type = FILE_U32, .number = 1024});
+    enum { SHORT, AT_LIMIT, BEYOND, DEFAULT };
+    static const uint32_t n_ctx[] = {200, 256, 257, 0};
+    float rows[4][96], want[96];
+    uint8_t fingerprint[4][48];
+    assert_int_equal(g.n_vocab, 96);
+    last_logits(whole.data, whole.len, &g, want);
+    for (int i = 0; i < 4; i++)
+        long_rope(&b, n_ctx[i], &g, rows[i], fingerprint[i]);
+    assert_memory_equal(rows[SHORT], want, sizeof want);
+    assert_memory_equal(rows[AT_LIMIT], want, sizeof want);
+    assert_memory_not_equal(rows[BEYOND], want, sizeof want);
+    assert_memory_equal(rows[DEFAULT], rows[BEYOND], sizeof want);
+    assert_memory_equal(fingerprint[SHORT], fingerprint[AT_LIMIT], 48);
+    assert_memory_equal(fingerprint[BEYOND], fingerprint[DEFAULT], 48);
+    if (hash_available())
+        assert_memory_not_equal(fingerprint[SHORT], fingerprint[BEYOND], 48);
+    buf_free(&whole);
+    buf_free(&b);
+    infer_file_release(f);
+    golden_free(&g);
+}
+
+/* What other architectures' files can have wrong. */
+static void test_wrong_elsewhere(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fixture;
+        struct gguf_edit edit;
+        infer_status status;
+        const char *name;
+    } cases[] = {
+        {"phi3", {.set_key = "phi3.rope.scaling.type", .set_type = FILE_STRING, .string = "longrope"}, INFER_OK, ""},
+        {"phi3", {.set_key = "phi3.feed_forward_length", .set_type = FILE_U32, .number = 47}, INFER_ERROR_SHAPE, "blk.0.ffn_up.weight"},
+        {"phi3", {.reshape_tensor = "blk.1.attn_qkv.weight", .d0 = 128, .d1 = 64}, INFER_ERROR_SHAPE, "blk.1.attn_qkv.weight"},
+        {"phi3", {.reshape_tensor = "rope_factors_long.weight", .d0 = 3, .d1 = 2}, INFER_ERROR_SHAPE, "rope_factors_long.weight"},
+        {"phi3", {.set_key = "phi3.rope.dimension_count", .set_type = FILE_U32, .number = 8}, INFER_ERROR_SHAPE, "rope_factors_short.weight"},
+        {"phi3", {.set_key = "phi3.rope.scaling.attn_factor", .set_type = FILE_F32, .number = NAN}, INFER_ERROR_VALUE,
+         "phi3.rope.scaling.attn_factor"},
+        {"stablelm", {.drop_tensor = "blk.1.ffn_norm.weight"}, INFER_ERROR_MISSING, "blk.1.ffn_norm.weight"},
+        {"stablelm", {.reshape_tensor = "blk.0.attn_q_norm.weight", .d0 = 64}, INFER_ERROR_SHAPE, "blk.0.attn_q_norm.weight"},
+        {"stablelm", {.reshape_tensor = "blk.0.attn_k_norm.weight", .d0 = 8, .d1 = 4}, INFER_ERROR_SHAPE, "blk.0.attn_k_norm.weight"},
+        {"stablelm", {.set_key = "stablelm.use_parallel_residual", .set_type = FILE_STRING, .string = "yes"}, INFER_ERROR_VALUE,
+         "stablelm.use_parallel_residual"},
+        {"stablelm-parallel", {.drop_key = "stablelm.use_parallel_residual"}, INFER_ERROR_MISSING, NULL},
+        {"olmo2", {.set_key = "olmo2.use_parallel_residual", .set_type = FILE_BOOL, .number = 1}, INFER_OK, ""}, /* not of this architecture */
+        {"olmo2", {.reshape_tensor = "blk.0.attn_k_norm.weight", .d0 = 16, .d1 = 2}, INFER_ERROR_SHAPE, "blk.0.attn_k_norm.weight"},
+        {"granite", {.set_key = "granite.logit_scale", .set_type = FILE_F32, .number = 0}, INFER_ERROR_VALUE, "granite.logit_scale"},
+        {"granite", {.set_key = "granite.residual_scale", .set_type = FILE_F32, .number = INFINITY}, INFER_ERROR_VALUE, "granite.residual_scale"},
+        {"gemma2", {.set_key = "gemma2.attn_logit_softcapping", .set_type = FILE_F32, .number = -1}, INFER_ERROR_VALUE,
+         "gemma2.attn_logit_softcapping"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        infer_error err;
+        infer_status st = open_edited(cases[i].fixture, &cases[i].edit, &err);
+        if (st != cases[i].status || (cases[i].name && strcmp(cases[i].name, err.name)))
+            fail_msg("case %zu: status %s, name '%s', text '%s'", i, infer_status_name(st), err.name, err.text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unchanged_copy_opens), cmocka_unit_test(test_wrong), cmocka_unit_test(test_edges),
         cmocka_unit_test(test_missing_tensors),      cmocka_unit_test(test_every_tensor_counts),
         cmocka_unit_test(test_padded_vocabulary),    cmocka_unit_test(test_nonfinite),
+        cmocka_unit_test(test_long_rope),            cmocka_unit_test(test_wrong_elsewhere),
     };
     return cmocka_run_group_tests_name("net", tests, setup, teardown);
 }

@@ -799,6 +799,71 @@ def test_no_prompt_on_a_terminal():
     assert t.ended() == 1
 
 
+# ---- Embeddings ----
+
+BERT = os.path.join(ROOT, "tests", "data", "fixtures", "bert.gguf")
+FOLDER = os.path.join(ROOT, "tests", "data", "fixtures", "bert")
+
+
+def embed(*args, path=BERT, stdin=b"", code=0, said=b""):
+    return expect(cli("-m", path, "--embed", *args, model=False, stdin=stdin), code, said).decode()
+
+
+def numbers(line):
+    return [float(x) for x in line.split()]
+
+
+def test_embed_text():
+    out = embed("The cat sat on the mat.")
+    assert out.count("\n") == 1
+    vector = numbers(out)
+    assert len(vector) == 32 and abs(sum(x * x for x in vector) - 1) < 1e-5
+    assert embed("The cat sat on the mat.", path=FOLDER) == out
+    raw = numbers(embed("--no-normalise", "The cat sat on the mat."))
+    length = sum(x * x for x in raw) ** 0.5
+    assert abs(length - 1) > 1e-3 and all(abs(r / length - v) < 1e-6 for r, v in zip(raw, vector))
+
+
+def test_embed_lines():
+    texts = ["the cat", "", "a red river", "the cat"] * 40  # more than a call of the library takes
+    lines = embed(stdin="".join(t + "\n" for t in texts).encode()).splitlines()
+    assert len(lines) == 160
+    assert lines[0] == lines[3] == embed("the cat").rstrip("\n") and lines[0] != lines[2]
+    rows = [json.loads(x) for x in embed("--json", stdin="".join(t + "\n" for t in texts).encode()).splitlines()]
+    assert [r["index"] for r in rows] == list(range(160))
+    assert [r["tokens"] for r in rows[:4]] == [4, 2, 5, 4]  # [CLS] and [SEP] too
+    assert all(r["embedding"] == numbers(line) and r["truncated"] is False for r, line in zip(rows, lines))
+
+
+def test_embed_pooling():
+    rows = [numbers(x) for x in embed("--pooling", "none", "the cat").splitlines()]
+    assert len(rows) == 4
+    assert numbers(embed("--pooling", "cls", "--no-normalise", "the cat")) == rows[0]
+    assert numbers(embed("--pooling", "last", "--no-normalise", "the cat")) == rows[3]
+    mean = numbers(embed("--pooling", "mean", "--no-normalise", "the cat"))
+    assert all(abs(m - sum(r[i] for r in rows) / 4) < 1e-5 for i, m in enumerate(mean))
+    (event,) = [json.loads(x) for x in embed("--json", "--pooling", "none", "the cat").splitlines()]
+    assert event["embeddings"] == rows
+    assert len(numbers(embed("--dimensions", "5", "the cat"))) == 5
+
+
+def test_embed_of_a_model_that_generates():
+    out = numbers(expect(cli("--embed", "Once upon a time"), 0).decode())
+    assert len(out) > 16 and abs(sum(x * x for x in out) - 1) < 1e-5
+
+
+def test_embed_errors():
+    long = "a " * 400
+    embed(long, code=4, said=b"at most 320")
+    assert json.loads(embed("--truncate", "--json", long))["truncated"] is True
+    assert json.loads(embed("--truncate", "--json", "--ctx", "10", long))["tokens"] == 402
+    embed("--dimensions", "33", "a", code=1, said=b"dimensions")
+    embed("--pooling", "max", "a", code=1, said=b"mean, cls, last or none")
+    embed("--chat", code=1, said=b"exclude each other")
+    expect(cli("--pooling", "mean", "a"), 1, b"go with --embed")
+    expect(cli("-m", BERT, "a", model=False), 1, b"encoder")
+
+
 def main():
     if not os.path.exists(MODEL):
         print("1..1\nnot ok 1 - models/tiny.gguf is missing")

@@ -358,5 +358,5 @@ int main(void)
         cmocka_unit_test(test_hash),    cmocka_unit_test(test_memory),  cmocka_unit_test(test_callback),
         cmocka_unit_test(test_names),   cmocka_unit_test(test_regular),
     };
-    return cmocka_run_group_tests_name("adapter", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("adapter_file", tests, NULL, NULL);
 }
