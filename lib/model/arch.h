@@ -157,6 +157,7 @@ struct arch {
                                 all layers have the window, if there is one */
     uint32_t scale_by_width_layers; /* a model with this many layers scales scores by 1/sqrt(n_embd / n_head); 0: none does */
     float local_rope_base;   /* of window layers, when the file does not say; 0: as the others */
+    bool local_rope_plain;   /* context extensions are not for window layers */
     bool mla;                /* multi-head latent attention: forward_mla.c */
     uint32_t default_window; /* when the file does not say */
     float attn_softcap, final_softcap; /* likewise */
@@ -197,6 +198,7 @@ struct hparams {
     uint32_t q_lora;                   /* 0: queries come from the residual stream at once */
     uint32_t kv_lora, qk_nope, v_dim;  /* of the latent; of a head's query before it meets the latent, but for the rotated part; of a head's values */
     float residual_scale;              /* of what attention and feed-forward add; 1: none */
+    float query_growth;                /* at position p queries are scaled by 1 + this log(1 + floor(p / rope_orig_ctx)); 0: not */
     bool parallel; /* attention and feed-forward of a layer read the same norm, where the layer has no second one */
     /* experts: layers from n_dense on have them; n_expert 0: none has */
     uint32_t n_expert, n_expert_used, n_dense;
@@ -210,6 +212,8 @@ struct hparams {
     double rope_base, rope_base_local;
     enum dev_rope_kind rope; /* the architecture's, or DEV_ROPE_HALVES where the file keeps Q and K as Hugging Face does */
     enum rope_scaling rope_scaling;
+    bool rope_local_plain;   /* not of window layers; nor is it where they have a base of their own */
+    bool rope_two_lists; /* the file declares LongRoPE */
     bool rope_is_long; /* LongRoPE: contexts may be longer than the original one (net_open) */
     double rope_factor;      /* context extension, >= 1 for linear and yarn */
     double rope_orig_ctx, rope_attn_factor; /* the latter scales cos and sin */

@@ -373,6 +373,11 @@ static infer_status make_rope(struct binder *b)
     struct net *net = b->net;
     float factors[MODEL_MAX_HEAD_DIM / 2];
     const struct file_tensor *t = rope_factors(b);
+    bool has_short = net->global[SLOT_ROPE_SHORT].data.buf, has_long = net->global[SLOT_ROPE_LONG].data.buf;
+    if (has_short != has_long || (net->h.rope_two_lists && !has_long)) {
+        const char *name = has_long ? "rope_factors_short.weight" : "rope_factors_long.weight";
+        return tensor_error(b, INFER_ERROR_MISSING, name, strlen(name), "LongRoPE has two lists of factors");
+    }
     if (t) {
         dequant_row(t->type, t->data, factors, net->h.n_rot / 2);
         for (uint32_t i = 0; i < net->h.n_rot / 2; i++)
