@@ -7,10 +7,13 @@ logits of a text, libinfer from the GGUF file in PRECISE mode (activations f32) 
 Usage: check_adapter.py MODEL.gguf BUILD_DIR [RANK]
 Needs: numpy torch transformers peft gguf.
 """
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
 
 import numpy as np
 import peft
