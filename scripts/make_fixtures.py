@@ -98,6 +98,9 @@ FIXTURES = {
     "nemotron": (5, "nemotron", None, dict(DENSE, norm_eps=1e-5, attention_bias=True, mlp_bias=True, rope_parameters=dict(
         rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
     "olmo2": (0, "olmo2", None, dict(DENSE, rope_parameters=dict(rope_type="default", rope_theta=500000.0))),
+    # written as olmo2; three layers of four have windows, and the fourth alone an extended context
+    "olmo3": (3, "olmo3", None, dict(DENSE, num_hidden_layers=4, intermediate_size=32, sliding_window=48, rope_parameters=dict(
+        full_attention=dict(ROPE, rope_type="yarn", factor=4.0), sliding_attention=dict(rope_type="default", rope_theta=10000.0)))),
     "starcoder2": (2, "starcoder2", None, dict(DENSE, norm_epsilon=1e-5, use_bias=True, sliding_window=48, tie_word_embeddings=True)),
     "stablelm": (2, "stablelm", None, dict(DENSE, layer_norm_eps=1e-5, use_qkv_bias=True, qk_layernorm=True, rope_parameters=dict(
         rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.25))),
@@ -121,9 +124,10 @@ CLASSES = {"llama": (hf.LlamaConfig, hf.LlamaForCausalLM), "qwen2": (hf.Qwen2Con
            "gpt2": (hf.GPT2Config, hf.GPT2LMHeadModel), "gemma2": (hf.Gemma2Config, hf.Gemma2ForCausalLM),
            "phi3": (hf.Phi3Config, hf.Phi3ForCausalLM), "mistral": (hf.MistralConfig, hf.MistralForCausalLM),
            "granite": (hf.GraniteConfig, hf.GraniteForCausalLM), "nemotron": (hf.NemotronConfig, hf.NemotronForCausalLM),
-           "olmo2": (hf.Olmo2Config, hf.Olmo2ForCausalLM), "starcoder2": (hf.Starcoder2Config, hf.Starcoder2ForCausalLM),
+           "olmo2": (hf.Olmo2Config, hf.Olmo2ForCausalLM), "olmo3": (hf.Olmo3Config, hf.Olmo3ForCausalLM),
+           "starcoder2": (hf.Starcoder2Config, hf.Starcoder2ForCausalLM),
            "stablelm": (hf.StableLmConfig, hf.StableLmForCausalLM)}
-GGUF_ARCH = {"mistral": "llama"}  # where general.architecture is not transformers' model_type
+GGUF_ARCH = {"mistral": "llama", "olmo3": "olmo2"}  # where general.architecture is not transformers' model_type
 PAIRED = ("llama", "mistral", "granite")  # rows of Q and K are stored for neighbouring-pair RoPE
 ONE_PLUS = ("gemma2", "gemma3", "nemotron")  # norms multiply by 1 + w; stored as that sum
 NO_WINDOWS = ("phi3", "mistral", "starcoder2")  # llama.cpp (2026) computes these without their sliding windows
@@ -186,7 +190,7 @@ NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.
          "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm",
          "ln_1": "attn_norm", "ln_2": "ffn_norm", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "mlp.c_fc": "ffn_up",
          "mlp.c_proj": "ffn_down", "self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up", "self_attn.dense": "attn_output"}
-POST_NORM = ("gemma2", "gemma3", "olmo2")  # post_attention_layernorm is what it says
+POST_NORM = ("gemma2", "gemma3", "olmo2", "olmo3")  # post_attention_layernorm is what it says
 TOP = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
        "transformer.wte": "token_embd", "transformer.wpe": "position_embd", "transformer.ln_f": "output_norm"}
 
@@ -269,6 +273,10 @@ def metadata(w, arch, cfg):
         w.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", 1.0)))
     if arch in ("gemma2", "phi3", "mistral", "starcoder2") and cfg.sliding_window:
         w.add_sliding_window(cfg.sliding_window)
+    if arch == "olmo3":
+        w.add_sliding_window(cfg.sliding_window)
+        w.add_sliding_window_pattern([t == "sliding_attention" for t in cfg.layer_types])
+        rope = rope["full_attention"]
     if arch == "gemma2":
         w.add_attn_logit_softcapping(cfg.attn_logit_softcapping)
         w.add_final_logit_softcapping(cfg.final_logit_softcapping)
@@ -379,6 +387,7 @@ def load_expanded(model, arch, plain):
 OFF = {"gemma2": [dict(sliding_window=255), dict(attn_logit_softcapping=None), dict(final_logit_softcapping=None),
                   dict(query_pre_attn_scalar=64)],
        "phi3": [dict(sliding_window=None)], "mistral": [dict(sliding_window=None)], "starcoder2": [dict(sliding_window=None)],
+       "olmo3": [dict(sliding_window=255)],
        "granite": [dict(embedding_multiplier=1.0), dict(attention_multiplier=0.25), dict(residual_multiplier=1.0),
                    dict(logits_scaling=1.0)]}
 
@@ -408,6 +417,9 @@ def without_feature(arch, config):
         out.append(dict(config, rope_parameters={**rope, used: rope[other]}))
         if is_long:
             out.append(dict(config, rope_parameters=dict(rope, attention_factor=1.0)))
+    elif arch == "olmo3":
+        out.append(dict(config, rope_parameters=dict(rope, full_attention=rope["sliding_attention"])))
+        out.append(dict(config, rope_parameters=dict(rope, sliding_attention=rope["full_attention"])))
     elif arch != "gemma3" and rope.get("rope_type", "default") != "default":
         out.append(dict(config, rope_parameters=dict(rope_type="default", rope_theta=10000.0)))
     return out

@@ -38,6 +38,17 @@ static struct dev_kv kv_of(const struct pass *p, uint32_t layer)
     return kv;
 }
 
+/* q, k and v of `in`. */
+static void project(const struct pass *p, uint32_t layer, struct dev_ref in)
+{
+    struct product qkv[3] = {{SLOT_Q, SLOT_Q_B, p->q, p->q_width},
+                             {SLOT_K, SLOT_K_B, p->k, p->kv_width},
+                             {SLOT_V, SLOT_V_B, p->v, p->kv_width}};
+    pass_multiply(p, layer, in, p->h->n_embd, qkv, 3);
+    prepare_heads(p, layer, p->q, p->h->n_head, SLOT_Q_NORM);
+    prepare_heads(p, layer, p->k, p->h->n_head_kv, SLOT_K_NORM);
+}
+
 void pass_project(const struct pass *p, uint32_t layer)
 {
     const struct net *net = p->net;
@@ -48,12 +59,10 @@ void pass_project(const struct pass *p, uint32_t layer)
     if (!net->arch->post_norm)
         in = pass_input(p, layer, SLOT_ATTN_NORM, SLOT_ATTN_NORM_B, pass_is_parallel(p, layer) ? p->norm : p->hid,
                         layer ? p->hid : (struct dev_ref){0});
-    struct product qkv[3] = {{SLOT_Q, SLOT_Q_B, p->q, p->q_width},
-                             {SLOT_K, SLOT_K_B, p->k, p->kv_width},
-                             {SLOT_V, SLOT_V_B, p->v, p->kv_width}};
-    pass_multiply(p, layer, in, p->h->n_embd, qkv, 3);
-    prepare_heads(p, layer, p->q, p->h->n_head, SLOT_Q_NORM);
-    prepare_heads(p, layer, p->k, p->h->n_head_kv, SLOT_K_NORM);
+    if (net->layers[layer].latent)
+        mla_project(p, layer, in);
+    else
+        project(p, layer, in);
     p->ops->kv_write(p->dev, &kv, p->k, p->kv_width, p->v, p->kv_width, b->seqs[net->layers[layer].group], b->n_seq);
     if (exact.pages)
         p->ops->kv_write(p->dev, &exact.kv, p->k, p->kv_width, p->v, p->kv_width, exact.seqs, b->n_seq);
@@ -69,6 +78,9 @@ void pass_attend(const struct pass *p, uint32_t layer)
                                                       .scale = p->h->attn_scale, .softcap = p->h->attn_softcap,
                                                       .kv = kv_of(p, layer), .seqs = b->seqs[group], .n_seq = b->n_seq,
                                                       .lo = b->lo[group], .hi = b->hi[group], .exact = exact_of(p, layer)});
-    pass_multiply(p, layer, p->a, p->q_width, &(struct product){SLOT_ATTN_OUT, SLOT_ATTN_OUT_B, p->hid, p->h->n_embd}, 1);
+    if (net->layers[layer].latent)
+        mla_output(p, layer);
+    else
+        pass_multiply(p, layer, p->a, p->q_width, &(struct product){SLOT_ATTN_OUT, SLOT_ATTN_OUT_B, p->hid, p->h->n_embd}, 1);
     pass_output(p, layer, SLOT_ATTN_POST_NORM);
 }

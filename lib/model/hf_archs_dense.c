@@ -1,4 +1,4 @@
-/* Further dense decoders in Hugging Face folders: gemma2, phi3, mistral, granite, nemotron, olmo2, starcoder2, stablelm. See hf_archs.c. */
+/* Further dense decoders in Hugging Face folders: gemma2, phi3, mistral, granite, nemotron, olmo2, olmo3, starcoder2, stablelm. See hf_archs.c. */
 #include "kernels/math_scalar.h"
 #include "model/hf_read.h"
 
@@ -163,6 +163,14 @@ static const struct hf_tensor olmo2_tensors_own[] = {
 static const struct hf_tensor *const olmo2_tensors[] = {olmo2_tensors_own, hf_tensors_top, hf_tensors_attn, hf_tensors_qk_norm,
                                                         hf_tensors_gated, NULL};
 
+/* OLMo 3 is OLMo 2 with windows on three layers of four, which GGUF files say with a window's length only. */
+static infer_status olmo3_more(struct hf_reader *r)
+{
+    if (!hf_get(r, "sliding_window") && !is_null(r, "sliding_window"))
+        hf_put_u32(r, ".attention.sliding_window", 4096);
+    return hf_read_windows(r);
+}
+
 /* ---- starcoder2 ---- */
 
 static const struct hf_key starcoder2_keys_own[] = {
@@ -207,6 +215,7 @@ static const struct hf_arch archs[] = {
     {.model_type = "nemotron", .arch = "nemotron", .keys = nemotron_keys, .tensors = nemotron_tensors, .untied = true,
      .rotary_part = 0.5},
     {.model_type = "olmo2", .arch = "olmo2", .keys = olmo2_keys, .tensors = olmo2_tensors, .untied = true},
+    {.model_type = "olmo3", .arch = "olmo2", .keys = olmo2_keys, .tensors = olmo2_tensors, .untied = true, .more = olmo3_more},
     {.model_type = "starcoder2", .arch = "starcoder2", .keys = starcoder2_keys, .tensors = starcoder2_tensors, .more = hf_read_windows},
     {.model_type = "stablelm", .arch = "stablelm", .keys = stablelm_keys, .tensors = stablelm_tensors, .untied = true,
      .rotary_part = 0.25},

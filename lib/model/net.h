@@ -17,11 +17,23 @@ struct experts {
     struct expert each[]; /* [n_expert] */
 };
 
+/* Of multi-head latent attention: what makes a head's query one on the latent, and its values of it. */
+struct latent_head {
+    struct dev_weight k; /* [kv_lora][qk_nope] */
+    struct dev_weight v; /* [v_dim][kv_lora] */
+};
+
+struct latent {
+    struct dev_buffer *own; /* keys that had to be transposed; or NULL */
+    struct latent_head heads[]; /* [n_head] */
+};
+
 struct layer {
     struct dev_weight w[SLOT_LAYER_COUNT]; /* by slot - SLOT_GLOBAL_COUNT; vectors have n_out 1; data.buf NULL: absent */
     uint32_t group;                        /* layer group: 0 full, 1 windowed */
     uint32_t group_index;                  /* number of this layer within its group */
     struct experts *experts;               /* NULL: there are none */
+    struct latent *latent;                 /* NULL: attention has separate keys and values */
 };
 
 #define NET_LAYER_GROUPS 2
@@ -80,7 +92,8 @@ static inline uint64_t net_kv_exact_page(uint64_t q, uint64_t kv_recent)
     return q + 1 > kv_recent ? (q + 1 - kv_recent) / DEV_KV_PAGE : 0;
 }
 
-/* One group's page of 64 elements: its layers in order, each with all K heads, then all V heads. */
+/* One group's page of 64 elements: its layers in order, each with all K heads, then all V heads; with latent attention, K alone (dev_kv_is_shared): the
+ * rotated part, then the latent. */
 struct dev_kv net_kv(const struct net *net, int32_t kv_type, uint32_t layer, bool exact);
 uint64_t net_kv_page_bytes(const struct net *net, int32_t kv_type, uint32_t kv_group); /* 0: nothing is stored there */
 uint64_t net_kv_window(const struct net *net, uint64_t kv_recent, uint32_t kv_group);   /* 0: all elements are kept */
