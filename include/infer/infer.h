@@ -318,7 +318,9 @@ typedef struct infer_open_options {
                                    for short contexts and one for long ones (LongRoPE: Phi 3) take the short one where all sessions fit
                                    into the context that it is for, else the long one; 0: by the context that the file declares. The two are
                                    different models to checkpoints and caches */
-    uint32_t reserved;
+    int32_t quantise;           /* of infer_model_open: matrices stored as F32, F16 or BF16 become this INFER_TYPE_* in memory: Q8_0, Q4_0, Q4_K or
+                                   Q6_K. 0: they stay. Rows that are not whole blocks take Q8_0, or stay; the output matrix takes Q6_K, or
+                                   Q8_0; vectors and routers stay. docs/models.md tells more */
 } infer_open_options;
 
 /* ---- Files: tensors and metadata as data ------------------------------------------------------------------------- */

@@ -77,7 +77,7 @@ AT(infer_open_options, size, 0);
 AT(infer_open_options, map, 4);
 AT(infer_open_options, cancel, 8);
 AT(infer_open_options, n_ctx, 16);
-AT(infer_open_options, reserved, 20);
+AT(infer_open_options, quantise, 20);
 SIZE(infer_open_options, 24);
 
 AT(infer_tensor_info, size, 0);

@@ -605,6 +605,11 @@ infer_status cpu_device_create(const struct alloc *alloc, const struct cpu_devic
     return INFER_OK;
 }
 
+struct pool *cpu_device_pool(struct device *d)
+{
+    return d->ops == &cpu_ops ? cpu_of(d)->pool : NULL;
+}
+
 int32_t cpu_device_level(const struct device *d)
 {
     return ((const struct cpu_device *)d)->k.level;

@@ -284,6 +284,9 @@ infer_status cpu_device_create(const struct alloc *alloc, const struct cpu_devic
                                infer_error *err);
 /* The INFER_CPU_* that a CPU device uses. */
 int32_t cpu_device_level(const struct device *d);
+struct pool;
+/* The pool that a CPU device computes with; NULL: another kind of device. For the thread that may use the device. */
+struct pool *cpu_device_pool(struct device *d);
 /* Can a matrix of this INFER_TYPE_* take part in matmul? (embed takes every type.) */
 bool cpu_device_can_multiply(int32_t type);
 

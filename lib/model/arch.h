@@ -198,6 +198,7 @@ struct hparams {
     uint32_t q_lora;                   /* 0: queries come from the residual stream at once */
     uint32_t kv_lora, qk_nope, v_dim;  /* of the latent; of a head's query before it meets the latent, but for the rotated part; of a head's values */
     float residual_scale;              /* of what attention and feed-forward add; 1: none */
+    float query_growth;                /* at position p queries are scaled by 1 + this log(1 + floor(p / rope_orig_ctx)); 0: not */
     bool parallel; /* attention and feed-forward of a layer read the same norm, where the layer has no second one */
     /* experts: layers from n_dense on have them; n_expert 0: none has */
     uint32_t n_expert, n_expert_used, n_dense;

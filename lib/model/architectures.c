@@ -149,6 +149,8 @@ static const struct slot_name gpt2_slots[] = {
 static const struct arch all[] = {
     {.name = "llama", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_PAIRS, .act = DEV_ACT_SILU, .gated = true,
      .norm_experts = true, .slots = llama_slots, .n_slots = COUNT(llama_slots)},
+    {.name = "mistral3", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_PAIRS, .act = DEV_ACT_SILU, .gated = true,
+     .slots = llama_slots, .n_slots = COUNT(llama_slots)},
     {.name = "qwen2", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
      .slots = qwen2_slots, .n_slots = COUNT(qwen2_slots)},
     {.name = "qwen3", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,

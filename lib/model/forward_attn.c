@@ -1,4 +1,5 @@
 /* Attention over the KV pages of each sequence: projections, QK norm, rope, the pages' write, attention, the output projection. */
+#include "kernels/math_scalar.h"
 #include "model/forward_pass.h"
 
 /* QK norm and rope of the heads in x [n_row][n_head][head_dim]. */
@@ -38,6 +39,20 @@ static struct dev_kv kv_of(const struct pass *p, uint32_t layer)
     return kv;
 }
 
+/* Queries far beyond the original context, where scores would get too even: rows that share a factor lie together. */
+static void grow_queries(const struct pass *p)
+{
+    const uint32_t *positions = p->b->positions, first = (uint32_t)p->h->rope_orig_ctx;
+    for (uint32_t r = 0, n; r < p->b->n_row; r += n) {
+        uint32_t times = positions[r] / first;
+        for (n = 1; r + n < p->b->n_row && positions[r + n] / first == times;)
+            n++;
+        float factor = (float)(1 + (double)p->h->query_growth * math_log_d(1.0 + times));
+        if (times)
+            p->ops->scale(p->dev, dev_at(p->q, (uint64_t)r * p->q_width * 4), (uint64_t)n * p->q_width, factor);
+    }
+}
+
 /* q, k and v of `in`. */
 static void project(const struct pass *p, uint32_t layer, struct dev_ref in)
 {
@@ -47,6 +62,8 @@ static void project(const struct pass *p, uint32_t layer, struct dev_ref in)
     pass_multiply(p, layer, in, p->h->n_embd, qkv, 3);
     prepare_heads(p, layer, p->q, p->h->n_head, SLOT_Q_NORM);
     prepare_heads(p, layer, p->k, p->h->n_head_kv, SLOT_K_NORM);
+    if (p->h->query_growth != 0)
+        grow_queries(p);
 }
 
 void pass_project(const struct pass *p, uint32_t layer)

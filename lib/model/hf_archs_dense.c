@@ -1,4 +1,4 @@
-/* Further dense decoders in Hugging Face folders: gemma2, phi3, mistral, granite, nemotron, olmo2, olmo3, starcoder2, stablelm. See hf_archs.c. */
+/* Further dense decoders in Hugging Face folders: gemma2, phi3, mistral, ministral3, granite, nemotron, olmo2, olmo3, starcoder2, stablelm. See hf_archs.c. */
 #include "kernels/math_scalar.h"
 #include "model/hf_read.h"
 
@@ -103,6 +103,20 @@ static infer_status mistral_more(struct hf_reader *r)
     if (!hf_get(r, "sliding_window") && !is_null(r, "sliding_window"))
         hf_put_u32(r, ".attention.sliding_window", 4096);
     return hf_read_windows(r);
+}
+
+/* ---- ministral3: Mistral's later models, whose queries grow beyond the original context ---- */
+
+static infer_status ministral3_more(struct hf_reader *r)
+{
+    double growth = 0;
+    infer_status st = hf_number(r, hf_get(r, "rope_parameters|rope_scaling"), "llama_4_scaling_beta", &growth);
+    if (st == INFER_OK && !(growth >= 0 && growth <= 1e3))
+        st = hf_fail(r, INFER_ERROR_VALUE, "llama_4_scaling_beta", "out of range");
+    if (growth > 0)
+        hf_put_f32(r, ".attention.temperature_scale", (float)growth);
+    hf_put_bool(r, "libinfer.rope_halves", true);
+    return st == INFER_OK ? hf_read_windows(r) : st;
 }
 
 /* ---- granite ---- */
@@ -211,6 +225,8 @@ static const struct hf_arch archs[] = {
     {.model_type = "gemma2", .arch = "gemma2", .keys = gemma2_keys, .tensors = gemma2_tensors, .more = gemma2_more},
     {.model_type = "phi3", .arch = "phi3", .keys = phi3_keys, .tensors = phi3_tensors, .untied = true, .more = hf_read_windows},
     {.model_type = "mistral", .arch = "llama", .keys = mistral_keys, .tensors = mistral_tensors, .untied = true, .more = mistral_more},
+    {.model_type = "ministral3", .arch = "mistral3", .keys = mistral_keys, .tensors = mistral_tensors, .untied = true,
+     .more = ministral3_more},
     {.model_type = "granite", .arch = "granite", .keys = granite_keys, .tensors = llama_tensors, .untied = true, .more = granite_more},
     {.model_type = "nemotron", .arch = "nemotron", .keys = nemotron_keys, .tensors = nemotron_tensors, .untied = true,
      .rotary_part = 0.5},

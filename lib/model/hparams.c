@@ -238,6 +238,23 @@ static void read_constants(struct reader *r, struct hparams *h)
         read_windows(r, h);
 }
 
+/* What mscale_all_dim of a config.json says. DeepSeek's: 0.1 times that, and it scales scores. Mistral's: that itself, a divisor of the scale of cos
+ * and sin. */
+static void read_yarn_multiplier(struct reader *r, struct hparams *h, float mul)
+{
+    double grown = math_log_d(h->rope_factor);
+    if (!r->arch->mla) {
+        double divisor = 1 + 0.1 * (double)mul * grown;
+        if (!(divisor > 1e-3))
+            bad_value(r, "rope.scaling.yarn_log_multiplier", INFER_ERROR_VALUE, "value out of range");
+        h->rope_attn_factor /= divisor;
+        return;
+    }
+    double m = 1 + mul * grown;
+    h->yarn_log_mul = mul;
+    h->attn_scale = (float)(h->attn_scale * m * m);
+}
+
 static void read_scaling(struct reader *r, struct hparams *h)
 {
     struct file_str type = {0};
@@ -262,11 +279,10 @@ static void read_scaling(struct reader *r, struct hparams *h)
     h->rope_attn_factor *= get_f32(r, "rope.scaling.attn_factor", 1, 1e-3f, 1e3f);
     h->yarn_beta_fast = get_f32(r, "rope.scaling.yarn_beta_fast", 32, 1e-3f, 1e6f);
     h->yarn_beta_slow = get_f32(r, "rope.scaling.yarn_beta_slow", 1, 1e-3f, 1e6f);
-    h->yarn_log_mul = get_f32(r, "rope.scaling.yarn_log_multiplier", 0, -1e3f, 1e3f);
-    if (h->rope_scaling == ROPE_SCALING_YARN && h->rope_factor > 1) {
-        double m = 1 + h->yarn_log_mul * math_log_d(h->rope_factor);
-        h->attn_scale = (float)(h->attn_scale * m * m);
-    }
+    float mul = get_f32(r, "rope.scaling.yarn_log_multiplier", 0, -1e3f, 1e3f);
+    if (h->rope_scaling == ROPE_SCALING_YARN && h->rope_factor > 1)
+        read_yarn_multiplier(r, h, mul);
+    h->query_growth = get_f32(r, "attention.temperature_scale", 0, 0, 1e3f);
 }
 
 static void read_rope(struct reader *r, struct hparams *h)

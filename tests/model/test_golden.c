@@ -159,6 +159,7 @@ static const struct bits bits_v1[] = {
     {"mixtral-q4_0", 0x00781cfb64bfe76e},
     {"qwen3moe-q4_k", 0x0da75108c2dea39c},
     {"olmo3", 0x77599cce80eaa475},
+    {"mistral3", 0xe718e8b3b7b44b67},
 };
 
 /* The same with int8 KV. */
