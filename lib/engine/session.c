@@ -54,7 +54,7 @@ infer_status session_create(infer_model *model, const infer_session_options *opt
     s->model = model_ref(model);
     buf_init(&s->text, session_alloc(s), 0);
     s->n_ctx = options->n_ctx ? options->n_ctx : net->h.n_ctx_train < MAX_CTX ? net->h.n_ctx_train : MAX_CTX;
-    if (model->n_ctx && s->n_ctx > model->n_ctx)
+    if (!options->n_ctx && model->n_ctx && s->n_ctx > model->n_ctx)
         s->n_ctx = model->n_ctx;
     s->kv_type = options->kv_type;
     if (net_kv_is_mixed(s->kv_type))
