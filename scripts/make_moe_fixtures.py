@@ -46,10 +46,10 @@ FIXTURES = {
     # as DeepSeek V2 Lite: queries at once; and keys and values in one tensor, as older files have them
     "deepseek2-kv_b": (0, "deepseek_v2", None, dict(MLA, topk_method="greedy"), []),
     # experts of the best groups
-    "deepseek2-groups": (0, "deepseek_v2", None, dict(MLA, q_lora_rank=24, n_routed_experts=8, num_experts_per_tok=3, n_group=4, topk_group=2,
+    "deepseek2-groups": (2, "deepseek_v2", None, dict(MLA, q_lora_rank=24, n_routed_experts=8, num_experts_per_tok=3, n_group=4, topk_group=2,
                                                       topk_method="group_limited_greedy"), [dict(topk_method="greedy")]),
     # as DeepSeek V3: sigmoid with a bias for the choice, groups by their best two
-    "deepseek3": (0, "deepseek_v3", None, dict(MLA, q_lora_rank=24, n_routed_experts=8, num_experts_per_tok=3, n_group=4, topk_group=2, n_shared_experts=1,
+    "deepseek3": (3, "deepseek_v3", None, dict(MLA, q_lora_rank=24, n_routed_experts=8, num_experts_per_tok=3, n_group=4, topk_group=2, n_shared_experts=1,
                                                norm_topk_prob=True, routed_scaling_factor=2.5),
                   [dict(norm_topk_prob=False), dict(topk_group=4), dict(routed_scaling_factor=1.0)]),
     # quantised: the golden is of the weights as stored; NAME-f32.gguf holds them expanded
@@ -58,10 +58,14 @@ FIXTURES = {
     "qwen3moe-q4_k": (1, "qwen3_moe", dict(default=Q.Q4_K, attn_output=Q.Q5_0, ffn_down_exps=Q.Q8_0, output=Q.Q6_K), dict(
         EXPERTS, vocab_size=64, hidden_size=256, head_dim=32, num_hidden_layers=1, num_experts=4, moe_intermediate_size=32,
         norm_topk_prob=True), []),
+    # with keys that are widened to f32 at open
+    "deepseek2-q8_0-kv_b": (0, "deepseek_v2", dict(default=Q.Q8_0), dict(
+        MLA, vocab_size=64, topk_method="greedy", moe_intermediate_size=32, intermediate_size=32, n_shared_experts=1, n_routed_experts=4), []),
 }
 NOT_ORACLE = {"deepseek2-kv_b": "it knows queries at once only in models of 26 or 27 layers",
+              "deepseek2-q8_0-kv_b": "it knows queries at once only in models of 26 or 27 layers",
               "deepseek2-groups": "it judges groups by their best two, transformers by their best"}
-PROMPT_LENGTH = {"mixtral-q4_0": 100, "qwen3moe-q4_k": 100}
+PROMPT_LENGTH = {"mixtral-q4_0": 100, "qwen3moe-q4_k": 100, "deepseek2-q8_0-kv_b": 100}
 CLASSES = {"mixtral": (hf.MixtralConfig, hf.MixtralForCausalLM), "qwen2_moe": (hf.Qwen2MoeConfig, hf.Qwen2MoeForCausalLM),
            "qwen3_moe": (hf.Qwen3MoeConfig, hf.Qwen3MoeForCausalLM), "olmoe": (hf.OlmoeConfig, hf.OlmoeForCausalLM),
            "deepseek_v2": (hf.DeepseekV2Config, hf.DeepseekV2ForCausalLM), "deepseek_v3": (hf.DeepseekV3Config, hf.DeepseekV3ForCausalLM)}

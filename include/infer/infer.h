@@ -417,7 +417,7 @@ INFER_API infer_status infer_file_value_item(const infer_file *file, const infer
 /* Texts longer than this are refused with INFER_ERROR_LIMIT. */
 #define INFER_MAX_TEXT ((uint64_t)1 << 30)
 
-/* Opens the tokenizer of a model file whose weights may be absent and whose architecture may be unknown.
+/* Opens the tokenizer of a model file or folder whose weights may be absent and whose architecture may be unknown, or a tokenizer.json.
  * Errors: as infer_file_open; MISSING, VALUE, UNSUPPORTED name the key. */
 INFER_API infer_status infer_tokenizer_open(infer_engine *engine, const infer_source *source,
                                             const infer_open_options *options, infer_tokenizer **out, infer_error *err);
@@ -566,6 +566,22 @@ typedef struct infer_model_info {
     uint32_t embed_tokens;       /* most tokens of a text that infer_embed takes unless told otherwise */
 } infer_model_info;
 INFER_API infer_status infer_model_get_info(const infer_model *model, infer_model_info *out, infer_error *err);
+
+/* How much of a model is in memory. A mapped file is read as its weights are first used, and the system may drop what is not used for long; of a
+ * mixture of experts the experts that no element has chosen stay on disk. */
+typedef struct infer_model_memory {
+    uint32_t size;
+    uint32_t n_expert;              /* of each layer that has experts; 0: none has */
+    uint32_t n_expert_used;         /* of them for an element */
+    uint32_t reserved;
+    uint64_t weight_bytes;          /* of all tensors of the file */
+    uint64_t resident_bytes;        /* of these, in memory now */
+    uint64_t expert_bytes;          /* of the experts' tensors */
+    uint64_t expert_resident_bytes; /* of these, in memory now */
+    uint64_t own_bytes;             /* copies that were made at open, in another form than the file's */
+} infer_model_memory;
+/* Asks the system about each page: some milliseconds for tens of gigabytes. Where it does not tell, all counts as in memory. */
+INFER_API infer_status infer_model_get_memory(const infer_model *model, infer_model_memory *out, infer_error *err);
 
 /* ---- Sessions ---------------------------------------------------------------------------------------------------- */
 

@@ -349,6 +349,7 @@ static infer_status alloc_own(struct binder *b)
     b->own = n > SIZE_MAX / 4 ? NULL : mem_zarray(&b->net->env->alloc, (size_t)n, 4);
     if (!b->own)
         return no_memory(b);
+    b->net->own_bytes += n * 4;
     return b->net->dev->ops->alloc(b->net->dev, n * 4, &b->net->own, b->err);
 }
 

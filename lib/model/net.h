@@ -51,6 +51,7 @@ struct net {
     struct dev_buffer **parts; /* imported parts of the file */
     uint32_t n_parts;
     bool is_large; /* memory may not keep all of the file */
+    uint64_t own_bytes; /* of own, and of what layers own */
     struct dev_buffer *own;    /* vectors that had to be converted to f32, and the rope frequencies */
     struct dev_ref inv_freq[NET_LAYER_GROUPS]; /* f32 [n_rot / 2]: of full and windowed layers */
     float rope_mscale[NET_LAYER_GROUPS];
@@ -61,6 +62,8 @@ struct net {
 infer_status net_open(const struct env *env, struct device *dev, const struct infer_file *file, uint32_t n_ctx, const infer_cancel *cancel,
                       struct net **out, infer_error *err);
 void net_close(struct net *net); /* may be NULL */
+
+bool net_tensor_is_experts(const struct file_tensor *t); /* the matrices of one or all experts of a layer */
 /* Do results depend on n_ctx? */
 static inline bool net_has_long_rope(const struct net *net)
 {

@@ -64,6 +64,7 @@ static infer_status copy_keys(struct binder *b, const struct file_tensor *t, str
     infer_status st = ops->alloc(b->net->dev, h->n_head * (uint64_t)n * elem, &l->own, b->err);
     if (st != INFER_OK)
         return st;
+    b->net->own_bytes += h->n_head * (uint64_t)n * elem;
     float *host = mem_alloc(&b->net->env->alloc, (n + h->kv_lora) * sizeof *host);
     if (!host)
         return err_no_memory(b->err);

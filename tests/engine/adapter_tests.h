@@ -120,11 +120,12 @@ static inline double worst_error(const struct golden *g, const float *got)
         const float *ref = g->logits + (size_t)p * g->n_vocab, *x = got + (size_t)p * g->n_vocab;
         double lo = ref[0], hi = ref[0], err = 0;
         for (uint32_t i = 0; i < g->n_vocab; i++) {
-            lo = fmin(lo, ref[i]);
-            hi = fmax(hi, ref[i]);
-            err = fmax(err, fabs((double)x[i] - (double)ref[i]));
+            double d = fabs((double)x[i] - (double)ref[i]);
+            lo = ref[i] < lo ? ref[i] : lo;
+            hi = ref[i] > hi ? ref[i] : hi;
+            err = d <= err || isnan(err) ? err : d; /* a NaN stays: it fails. With fmax gcc 12 for AArch64 stops by an internal error */
         }
-        worst = fmax(worst, err / (hi - lo));
+        worst = err / (hi - lo) <= worst || isnan(worst) ? worst : err / (hi - lo);
     }
     return worst;
 }

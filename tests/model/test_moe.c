@@ -462,15 +462,43 @@ static void test_stories(void **state)
     assert_string_equal(text[0], text[1]);
 }
 
+/* Bytes of experts, and that what a step has used is in memory. */
+static void test_memory(void **state)
+{
+    (void)state;
+    struct golden g = golden_read("mixtral");
+    infer_model *m = open_path(fixture_path("mixtral"));
+    infer_model_memory mem;
+    INFER_INIT(&mem);
+    ok(infer_model_get_memory(m, &mem, &error));
+    assert_int_equal(mem.n_expert, 6);
+    assert_int_equal(mem.n_expert_used, 2);
+    assert_int_equal(mem.expert_bytes, 2 * 6 * 3 * 16 * 64 * 4);
+    assert_true(mem.weight_bytes > mem.expert_bytes && mem.resident_bytes <= mem.weight_bytes);
+    infer_session_release(run(m, g.prompt, g.n_prompt));
+    ok(infer_model_get_memory(m, &mem, &error));
+    assert_int_equal(mem.expert_resident_bytes, mem.expert_bytes); /* each is chosen by some row */
+    assert_int_equal(infer_model_get_memory(NULL, &mem, NULL), INFER_ERROR_ARGUMENT);
+    mem.size = 3;
+    assert_int_equal(infer_model_get_memory(m, &mem, NULL), INFER_ERROR_ARGUMENT);
+    infer_model_release(m);
+    m = open_path(fixture_path("deepseek2-kv_b")); /* keys are transposed at open */
+    INFER_INIT(&mem);
+    ok(infer_model_get_memory(m, &mem, &error));
+    assert_true(mem.own_bytes >= 2 * 4 * 16 * 32 * 4 && mem.expert_bytes == 6 * 3 * 16 * 64 * 4);
+    infer_model_release(m);
+    golden_free(&g);
+}
+
 int main(void)
 {
     static const char *const choices[] = {"mixtral", "qwen3moe", "qwen2moe", "olmoe", "deepseek2", "deepseek2-kv_b", "deepseek2-groups", "deepseek3"};
     struct CMUnitTest tests[32] = {
         cmocka_unit_test(test_router), cmocka_unit_test(test_router_groups), cmocka_unit_test(test_router_nan),
         cmocka_unit_test(test_split),  cmocka_unit_test(test_wrong),         cmocka_unit_test(test_stories),
-        cmocka_unit_test(test_ambiguous), cmocka_unit_test(test_latent_bytes),
+        cmocka_unit_test(test_ambiguous), cmocka_unit_test(test_latent_bytes), cmocka_unit_test(test_memory),
     };
-    size_t n = 8;
+    size_t n = 9;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
         tests[n++] = (struct CMUnitTest){choices[i], test_choice, NULL, NULL, (void *)(uintptr_t)choices[i]};
     return _cmocka_run_group_tests("mixtures of experts", tests, n, setup, teardown);
