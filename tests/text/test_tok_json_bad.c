@@ -221,9 +221,9 @@ static void test_long_texts(void **state)
             fill(&at, units[u], LENGTH / strlen(units[u]));
             double begin = seconds();
             assert_int_equal(infer_tokenize(t, text, (uint64_t)(at - text), INFER_PARSE_SPECIAL, ids, LENGTH * 4 + 64, &n, NULL), INFER_OK);
-            if (seconds() - begin > 4)
+            if (seconds() - begin > 30)
                 print_error("%s takes long with \"%s\"\n", names[k], units[u]);
-            assert_true(seconds() - begin < 4); /* some 20 ms; squared it would be minutes */
+            assert_true(seconds() - begin < 30); /* some 20 ms; squared it would be minutes */
         }
         infer_tokenizer_release(t);
     }
