@@ -74,8 +74,9 @@ def test_pkg_config_file():
 
 def private_libraries():
     with open(find("libinfer.pc"), encoding="utf-8") as pc:
-        uses_zstd = re.search(r"^Requires.private:.*libzstd", pc.read(), re.MULTILINE)
-    return run("pkg-config", "--libs", "libzstd").decode().split() if uses_zstd else []
+        private = "".join(re.findall(r"^Requires.private:.*", pc.read(), re.MULTILINE))
+    used = [name for name in ("libzstd", "libpcre2-8") if name in private]
+    return run("pkg-config", "--libs", *used).decode().split() if used else []
 
 
 HOST = """#include <infer/infer.h>
