@@ -74,9 +74,9 @@ def test_pkg_config_file():
 
 def private_libraries():
     with open(find("libinfer.pc"), encoding="utf-8") as pc:
-        private = "".join(re.findall(r"^Requires.private:.*", pc.read(), re.MULTILINE))
-    used = [name for name in ("libzstd", "libpcre2-8") if name in private]
-    return run("pkg-config", "--libs", *used).decode().split() if used else []
+        needed = re.search(r"^Requires.private:(.*)", pc.read(), re.MULTILINE)
+    names = re.findall(r"\blib[\w-]+", needed[1]) if needed else []
+    return run("pkg-config", "--libs", *names).decode().split() if names else []
 
 
 HOST = """#include <infer/infer.h>
