@@ -4,6 +4,7 @@
 usage: check_tokenizers.py LIBINFER_SO VOCAB TOKENIZER.json [COUNT [SEED [old]]]          (VOCAB: GGUF, or the same tokenizer.json)
        check_tokenizers.py LIBINFER_SO VOCAB.gguf MODEL.model [COUNT [SEED [old]]]     (SentencePiece's own library instead)
        check_tokenizers.py LIBINFER_SO VOCAB.gguf GOLDEN.json                          ({"cases": [{"text", "ids"}]})
+       check_tokenizers.py LIBINFER_SO FOLDER [COUNT [SEED]]       (each tokenizer.json in it, under any name; see make_tokenizer_json.py)
        check_tokenizers.py gguf TOKENIZER.json PRE VOCAB.gguf      (makes a vocabulary; PRE: a pre-tokenizer's name, or "spm")
 
 old: only code points that Unicode 3.2 assigns. BERT's normalizer there uses tables of about Unicode 8, and NFC those of about 9.
@@ -13,6 +14,7 @@ decoding, and the first that do not.
 """
 import ctypes
 import json
+import os
 import random
 import sys
 import unicodedata
@@ -146,8 +148,15 @@ def check_golden(infer, t, cases):
 def main():
     if sys.argv[1] == "gguf":
         return make_gguf(*sys.argv[2:5])
-    lib, vocab, reference = sys.argv[1:4]
-    count = int(sys.argv[4]) if len(sys.argv) > 4 else 5000
+    if os.path.isdir(sys.argv[2]):
+        files = sorted(f for f in os.listdir(sys.argv[2]) if f.endswith(".json"))
+        paths = [os.path.join(sys.argv[2], f) for f in files]
+        return sum([check(sys.argv[1], p, p, *sys.argv[3:5]) for p in paths]) if paths else "no tokenizer.json there"
+    return check(*sys.argv[1:])
+
+
+def check(lib, vocab, reference, count=5000, seed=1, *rest):
+    count = int(count)
     infer = Infer(lib)
     t = infer.open(vocab)
     if reference.endswith(".json"):
@@ -158,8 +167,8 @@ def main():
     unknown = infer.unknown(t)
     same = back = 0
     shown = 0
-    for s in strings(count, int(sys.argv[5]) if len(sys.argv) > 5 else 1, "old" in sys.argv[6:]):
-        want, got = encode(s), infer.encode(t, s)
+    for s in strings(count, int(seed), "old" in rest):
+        want, got = encode(s), infer.encode(t, s, 2 if reference.endswith(".json") else 0)
         same += want == got
         known = [i for i in want if i != unknown]  # libraries show the unknown token each in its own way
         want_text, got_text = decode(known), infer.decode(t, known)
@@ -173,7 +182,7 @@ def main():
             else:
                 print("  decoded: official", repr(want_text), "here", repr(got_text))
     print(f"{vocab}: encoding agrees on {same} of {count}, decoding on {back} of {count}")
-    return same != count
+    return same != count or back != count
 
 
 sys.exit(main())

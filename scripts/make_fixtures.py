@@ -93,11 +93,17 @@ FIXTURES = {
             short_factor=[1.0, 1.1, 1.3, 1.6, 2.0, 2.5, 3.0, 3.5], long_factor=[1.2, 1.9, 3.0, 5.0, 9.0, 14.0, 20.0, 30.0]))),
     # windows on all layers, which llama.cpp leaves out; wide heads
     "mistral": (3, "mistral", None, dict(DENSE, head_dim=24, sliding_window=48)),
+    "mistral3": (0, "mistral3", None, dict(DENSE, head_dim=24, sliding_window=None, rope_parameters=dict(
+        ROPE, type="yarn", rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0,
+        llama_4_scaling_beta=0.8))),
     "granite": (0, "granite", None, dict(DENSE, attention_bias=True, mlp_bias=True, embedding_multiplier=3.0, attention_multiplier=0.4,
                                          residual_multiplier=0.7, logits_scaling=1.5)),
     "nemotron": (5, "nemotron", None, dict(DENSE, norm_eps=1e-5, attention_bias=True, mlp_bias=True, rope_parameters=dict(
         rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
     "olmo2": (0, "olmo2", None, dict(DENSE, rope_parameters=dict(rope_type="default", rope_theta=500000.0))),
+    # written as olmo2; three layers of four have windows, and the fourth alone an extended context
+    "olmo3": (3, "olmo3", None, dict(DENSE, num_hidden_layers=4, intermediate_size=32, sliding_window=48, rope_parameters=dict(
+        full_attention=dict(ROPE, rope_type="yarn", factor=4.0), sliding_attention=dict(rope_type="default", rope_theta=10000.0)))),
     "starcoder2": (2, "starcoder2", None, dict(DENSE, norm_epsilon=1e-5, use_bias=True, sliding_window=48, tie_word_embeddings=True)),
     "stablelm": (2, "stablelm", None, dict(DENSE, layer_norm_eps=1e-5, use_qkv_bias=True, qk_layernorm=True, rope_parameters=dict(
         rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.25))),
@@ -120,11 +126,13 @@ CLASSES = {"llama": (hf.LlamaConfig, hf.LlamaForCausalLM), "qwen2": (hf.Qwen2Con
            "qwen3": (hf.Qwen3Config, hf.Qwen3ForCausalLM), "gemma3": (hf.Gemma3TextConfig, hf.Gemma3ForCausalLM),
            "gpt2": (hf.GPT2Config, hf.GPT2LMHeadModel), "gemma2": (hf.Gemma2Config, hf.Gemma2ForCausalLM),
            "phi3": (hf.Phi3Config, hf.Phi3ForCausalLM), "mistral": (hf.MistralConfig, hf.MistralForCausalLM),
+           "mistral3": (hf.Ministral3Config, hf.Ministral3ForCausalLM),
            "granite": (hf.GraniteConfig, hf.GraniteForCausalLM), "nemotron": (hf.NemotronConfig, hf.NemotronForCausalLM),
-           "olmo2": (hf.Olmo2Config, hf.Olmo2ForCausalLM), "starcoder2": (hf.Starcoder2Config, hf.Starcoder2ForCausalLM),
+           "olmo2": (hf.Olmo2Config, hf.Olmo2ForCausalLM), "olmo3": (hf.Olmo3Config, hf.Olmo3ForCausalLM),
+           "starcoder2": (hf.Starcoder2Config, hf.Starcoder2ForCausalLM),
            "stablelm": (hf.StableLmConfig, hf.StableLmForCausalLM)}
-GGUF_ARCH = {"mistral": "llama"}  # where general.architecture is not transformers' model_type
-PAIRED = ("llama", "mistral", "granite")  # rows of Q and K are stored for neighbouring-pair RoPE
+GGUF_ARCH = {"mistral": "llama", "olmo3": "olmo2"}  # where general.architecture is not transformers' model_type
+PAIRED = ("llama", "mistral", "mistral3", "granite")  # rows of Q and K are stored for neighbouring-pair RoPE
 ONE_PLUS = ("gemma2", "gemma3", "nemotron")  # norms multiply by 1 + w; stored as that sum
 NO_WINDOWS = ("phi3", "mistral", "starcoder2")  # llama.cpp (2026) computes these without their sliding windows
 
@@ -186,7 +194,7 @@ NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.
          "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm",
          "ln_1": "attn_norm", "ln_2": "ffn_norm", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "mlp.c_fc": "ffn_up",
          "mlp.c_proj": "ffn_down", "self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up", "self_attn.dense": "attn_output"}
-POST_NORM = ("gemma2", "gemma3", "olmo2")  # post_attention_layernorm is what it says
+POST_NORM = ("gemma2", "gemma3", "olmo2", "olmo3")  # post_attention_layernorm is what it says
 TOP = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
        "transformer.wte": "token_embd", "transformer.wpe": "position_embd", "transformer.ln_f": "output_norm"}
 
@@ -265,10 +273,14 @@ def metadata(w, arch, cfg):
         w.add_key_length(head_dim)
         w.add_value_length(head_dim)
     rope = cfg.rope_parameters
-    if arch in ("llama", "mistral", "granite", "phi3", "nemotron", "stablelm"):
+    if arch in ("llama", "mistral", "mistral3", "granite", "phi3", "nemotron", "stablelm"):
         w.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", 1.0)))
     if arch in ("gemma2", "phi3", "mistral", "starcoder2") and cfg.sliding_window:
         w.add_sliding_window(cfg.sliding_window)
+    if arch == "olmo3":
+        w.add_sliding_window(cfg.sliding_window)
+        w.add_sliding_window_pattern([t == "sliding_attention" for t in cfg.layer_types])
+        rope = rope["full_attention"]
     if arch == "gemma2":
         w.add_attn_logit_softcapping(cfg.attn_logit_softcapping)
         w.add_final_logit_softcapping(cfg.final_logit_softcapping)
@@ -296,6 +308,11 @@ def metadata(w, arch, cfg):
         factor = cfg.max_position_embeddings / first
         w.add_rope_scaling_orig_ctx_len(first)
         w.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(factor) / math.log(first)) if factor > 1 else 1.0)
+    if arch == "mistral3":
+        w.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
+        w.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
+        w.add_rope_scaling_yarn_log_mul(rope["mscale_all_dim"])
+        w.add_attn_temperature_scale(rope["llama_4_scaling_beta"])
     if rope["rope_type"] == "yarn":
         w.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
 
@@ -379,6 +396,7 @@ def load_expanded(model, arch, plain):
 OFF = {"gemma2": [dict(sliding_window=255), dict(attn_logit_softcapping=None), dict(final_logit_softcapping=None),
                   dict(query_pre_attn_scalar=64)],
        "phi3": [dict(sliding_window=None)], "mistral": [dict(sliding_window=None)], "starcoder2": [dict(sliding_window=None)],
+       "olmo3": [dict(sliding_window=255)],
        "granite": [dict(embedding_multiplier=1.0), dict(attention_multiplier=0.25), dict(residual_multiplier=1.0),
                    dict(logits_scaling=1.0)]}
 
@@ -408,6 +426,13 @@ def without_feature(arch, config):
         out.append(dict(config, rope_parameters={**rope, used: rope[other]}))
         if is_long:
             out.append(dict(config, rope_parameters=dict(rope, attention_factor=1.0)))
+    elif arch == "olmo3":
+        out.append(dict(config, rope_parameters=dict(rope, full_attention=rope["sliding_attention"])))
+        out.append(dict(config, rope_parameters=dict(rope, sliding_attention=rope["full_attention"])))
+    elif arch == "mistral3":
+        out.append(dict(config, rope_parameters=dict(rope, llama_4_scaling_beta=0.0)))
+        out.append(dict(config, rope_parameters=dict(rope, mscale_all_dim=None)))
+        out.append(dict(config, rope_parameters=dict(rope, factor=1.0)))
     elif arch != "gemma3" and rope.get("rope_type", "default") != "default":
         out.append(dict(config, rope_parameters=dict(rope_type="default", rope_theta=10000.0)))
     return out

@@ -244,4 +244,5 @@ def main():
     fuzz_corpus(out + "/../../fuzz/corpus/tokenizer", charsmap)
 
 
-main()
+if __name__ == "__main__":
+    main()

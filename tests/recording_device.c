@@ -240,6 +240,17 @@ static void op_copy(struct device *d, struct dev_ref dst, struct dev_ref src, ui
         r->inner->ops->copy(r->inner, dst, src, bytes);
 }
 
+static void op_copy_rows(struct device *d, struct dev_ref dst, uint32_t dst_stride, struct dev_ref src, uint32_t src_stride, uint32_t n_row,
+                         uint32_t width)
+{
+    struct recorder *r = rec(d);
+    record(r, "copy_rows", "rows %u width %u", n_row, width);
+    dst = use_rows(r, dst, n_row, width, dst_stride, 1, "dst");
+    src = use_rows(r, src, n_row, width, src_stride, 0, "src");
+    if (!r->bad)
+        r->inner->ops->copy_rows(r->inner, dst, dst_stride, src, src_stride, n_row, width);
+}
+
 /* ---- operations */
 
 static void op_embed(struct device *d, struct dev_ref dst, const struct dev_weight *w, const uint32_t *ids, uint32_t n_row, float scale,
@@ -339,7 +350,7 @@ static void op_matmul_parts(struct device *d, const struct dev_rows *src, const 
         o[i].w = use_weight(r, parts[i].w, "weight");
         o[i].dst = use_rows(r, parts[i].dst, parts[i].n_row, parts[i].w.n_out, parts[i].dst_stride, 1, "dst");
     }
-    rows.src = use_rows(r, src->src, src->n_group, group, src->group_stride, 0, "src");
+    rows.src = use_f32(r, src->src, src->n_group ? (uint64_t)(src->n_group - 1) * src->group_stride + group : 0, 0, "src");
     if (!r->bad)
         r->inner->ops->matmul_parts(r->inner, &rows, o, n_parts);
     free(o);
@@ -456,7 +467,7 @@ static void op_kv_write(struct device *d, const struct dev_kv *kv, struct dev_re
     struct dev_seq *copy = copy_seqs(r, seqs, n_seq);
     uint64_t width = (uint64_t)kv->n_head_kv * kv->head_dim;
     k = use_rows(r, k, rows_of(seqs, n_seq), width, k_stride, 0, "k");
-    v = use_rows(r, v, rows_of(seqs, n_seq), width, v_stride, 0, "v");
+    v = dev_kv_is_shared(kv) ? (struct dev_ref){NULL, 0} : use_rows(r, v, rows_of(seqs, n_seq), width, v_stride, 0, "v");
     for (uint32_t i = 0; i < n_seq && !r->bad; i++)
         use_pages(r, kv, &seqs[i], seqs[i].index, seqs[i].index + seqs[i].n_row, 1, (struct dev_ref *)(uintptr_t)copy[i].pages);
     if (!r->bad)
@@ -621,6 +632,7 @@ static const struct device_ops recording_ops = {
     .read = op_read,
     .read_rows = op_read_rows,
     .copy = op_copy,
+    .copy_rows = op_copy_rows,
     .embed = op_embed,
     .norm = op_norm,
     .matmul = op_matmul,

@@ -318,7 +318,9 @@ typedef struct infer_open_options {
                                    for short contexts and one for long ones (LongRoPE: Phi 3) take the short one where all sessions fit
                                    into the context that it is for, else the long one; 0: by the context that the file declares. The two are
                                    different models to checkpoints and caches */
-    uint32_t reserved;
+    int32_t quantise;           /* of infer_model_open: matrices stored as F32, F16 or BF16 become this INFER_TYPE_* in memory: Q8_0, Q4_0, Q4_K or
+                                   Q6_K. 0: they stay. Rows that are not whole blocks take Q8_0, or stay; the output matrix takes Q6_K, or
+                                   Q8_0; vectors and routers stay. docs/models.md tells more */
 } infer_open_options;
 
 /* ---- Files: tensors and metadata as data ------------------------------------------------------------------------- */
@@ -564,6 +566,22 @@ typedef struct infer_model_info {
     uint32_t embed_tokens;       /* most tokens of a text that infer_embed takes unless told otherwise */
 } infer_model_info;
 INFER_API infer_status infer_model_get_info(const infer_model *model, infer_model_info *out, infer_error *err);
+
+/* How much of a model is in memory. A mapped file is read as its weights are first used, and the system may drop what is not used for long; of a
+ * mixture of experts the experts that no element has chosen stay on disk. */
+typedef struct infer_model_memory {
+    uint32_t size;
+    uint32_t n_expert;              /* of each layer that has experts; 0: none has */
+    uint32_t n_expert_used;         /* of them for an element */
+    uint32_t reserved;
+    uint64_t weight_bytes;          /* of all tensors of the file */
+    uint64_t resident_bytes;        /* of these, in memory now */
+    uint64_t expert_bytes;          /* of the experts' tensors */
+    uint64_t expert_resident_bytes; /* of these, in memory now */
+    uint64_t own_bytes;             /* copies that were made at open, in another form than the file's */
+} infer_model_memory;
+/* Asks the system about each page: some milliseconds for tens of gigabytes. Where it does not tell, all counts as in memory. */
+INFER_API infer_status infer_model_get_memory(const infer_model *model, infer_model_memory *out, infer_error *err);
 
 /* ---- Sessions ---------------------------------------------------------------------------------------------------- */
 

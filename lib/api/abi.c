@@ -77,7 +77,7 @@ AT(infer_open_options, size, 0);
 AT(infer_open_options, map, 4);
 AT(infer_open_options, cancel, 8);
 AT(infer_open_options, n_ctx, 16);
-AT(infer_open_options, reserved, 20);
+AT(infer_open_options, quantise, 20);
 SIZE(infer_open_options, 24);
 
 AT(infer_tensor_info, size, 0);
@@ -165,6 +165,17 @@ AT(infer_model_info, pooling, 732);
 AT(infer_model_info, encoder, 736);
 AT(infer_model_info, embed_tokens, 740);
 SIZE(infer_model_info, 744);
+
+AT(infer_model_memory, size, 0);
+AT(infer_model_memory, n_expert, 4);
+AT(infer_model_memory, n_expert_used, 8);
+AT(infer_model_memory, reserved, 12);
+AT(infer_model_memory, weight_bytes, 16);
+AT(infer_model_memory, resident_bytes, 24);
+AT(infer_model_memory, expert_bytes, 32);
+AT(infer_model_memory, expert_resident_bytes, 40);
+AT(infer_model_memory, own_bytes, 48);
+SIZE(infer_model_memory, 56);
 
 AT(infer_session_options, size, 0);
 AT(infer_session_options, n_ctx, 4);

@@ -54,6 +54,7 @@ void api_put_out(void *out, const void *full, uint32_t full_size);
 #define API_MIN_infer_token_info API_END(infer_token_info, bytes_len)
 #define API_MIN_infer_render_options API_END(infer_render_options, cancel)
 #define API_MIN_infer_model_info API_END(infer_model_info, template_problem)
+#define API_MIN_infer_model_memory API_END(infer_model_memory, own_bytes)
 #define API_MIN_infer_session_options API_END(infer_session_options, reserved)
 #define API_MIN_infer_session_info API_END(infer_session_info, logits_rows)
 #define API_MIN_infer_adapter_info API_END(infer_adapter_info, base)

@@ -1,5 +1,6 @@
 /* Engines and models. */
 #include "api/api.h"
+#include "base/os_memory.h"
 #include "base/pool.h"
 #include "engine/engine.h"
 #include "kernels/cpu.h"
@@ -211,4 +212,31 @@ infer_status infer_model_get_info(const infer_model *model, infer_model_info *ou
 {
     infer_error e;
     return api_done(err, &e, model_info(model, out, &e));
+}
+
+static infer_status model_memory(const infer_model *m, infer_model_memory *out, infer_error *err)
+{
+    infer_status st = api_not_null(m, "model", err);
+    if (st == INFER_OK)
+        st = API_CHECK_OUT(out, infer_model_memory, err);
+    if (st != INFER_OK)
+        return st;
+    infer_model_memory i = {.n_expert = m->net->h.n_expert, .n_expert_used = m->net->h.n_expert_used, .own_bytes = m->net->own_bytes};
+    for (uint64_t t = 0; t < m->file->n_tensors; t++) {
+        const struct file_tensor *f = &m->file->tensors[t];
+        uint64_t resident = os_memory_resident(f->data, f->bytes);
+        bool experts = m->net->h.n_expert && net_tensor_is_experts(f);
+        i.weight_bytes += f->bytes;
+        i.resident_bytes += resident;
+        i.expert_bytes += experts ? f->bytes : 0;
+        i.expert_resident_bytes += experts ? resident : 0;
+    }
+    API_PUT_OUT(out, &i);
+    return INFER_OK;
+}
+
+infer_status infer_model_get_memory(const infer_model *model, infer_model_memory *out, infer_error *err)
+{
+    infer_error e;
+    return api_done(err, &e, model_memory(model, out, &e));
 }

@@ -1,5 +1,6 @@
 #include "api/api.h"
 #include "engine/engine.h"
+#include "kernels/quantise.h"
 
 #include <string.h>
 
@@ -115,6 +116,8 @@ infer_status api_open_args(const infer_source *source, const infer_open_options 
         st = api_text(src->name, src->name_len, &src->name_len, "infer_source", err);
     if (st == INFER_OK && (opt->map < INFER_MAP_AUTO || opt->map > INFER_MAP_READ))
         st = bad_argument(err, "infer_open_options", "map is not an INFER_MAP_* value");
+    if (st == INFER_OK && opt->quantise && !quantise_of(opt->quantise))
+        st = bad_argument(err, "infer_open_options", "quantise is not a type that matrices can be quantised to");
     return st;
 }
 

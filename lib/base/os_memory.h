@@ -18,4 +18,7 @@ void os_memory_will_need(const void *p, size_t n);
 /* The machine's memory in bytes; 0: not known. */
 uint64_t os_memory_physical(void);
 
+/* How many of the bytes [p, p + n) are in memory now; n where the system does not tell. */
+uint64_t os_memory_resident(const void *p, uint64_t n);
+
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/fpenv.h"
 #include "model/hf.h"
+#include "model/quantise_file.h"
 
 /* Keeps the reason why a part of the file is not used. */
 static void keep_problem(char dst[256], const infer_error *e)
@@ -52,6 +53,31 @@ static infer_status open_net(infer_model *m, const infer_cancel *cancel, infer_e
     return st;
 }
 
+/* One tensor on the threads of the engine's device, if it has any; sessions may step in between. */
+static infer_status run_tasks(void *arg, uint64_t n_tasks, pool_fn fn, void *job)
+{
+    infer_engine *e = arg;
+    infer_status st = INFER_OK;
+    struct fpenv fp = fpenv_enter();
+    os_mutex_lock(&e->step_lock);
+    struct pool *pool = cpu_device_pool(e->dev);
+    if (pool)
+        st = pool_run(pool, n_tasks, fn, job);
+    for (uint64_t i = 0; i < n_tasks && !pool; i++)
+        fn(job, 0, i);
+    os_mutex_unlock(&e->step_lock);
+    fpenv_leave(fp);
+    return st;
+}
+
+static infer_status open_file(infer_model *m, const infer_source *source, const infer_open_options *o, infer_error *err)
+{
+    struct hf_options how = {HF_AS_MODEL, o->map, o->cancel};
+    struct quantise_run run = {run_tasks, m->engine};
+    infer_status st = hf_open(m->engine->env, source, &how, &m->file, err);
+    return st == INFER_OK && o->quantise ? quantise_file(m->file, o->quantise, &run, o->cancel, err) : st;
+}
+
 infer_status model_open(infer_engine *engine, const infer_source *source, const infer_open_options *options,
                         infer_model **out, infer_error *err)
 {
@@ -66,8 +92,7 @@ infer_status model_open(infer_engine *engine, const infer_source *source, const 
     ref_init(&m->ref);
     m->engine = engine_ref(engine);
     m->n_ctx = options->n_ctx;
-    struct hf_options how = {HF_AS_MODEL, options->map, options->cancel};
-    infer_status st = hf_open(engine->env, source, &how, &m->file, err);
+    infer_status st = open_file(m, source, options, err);
     if (st == INFER_OK)
         st = open_net(m, options->cancel, err);
     if (st == INFER_OK)

@@ -147,6 +147,15 @@ static struct head head_ahead(const struct call *c, const struct tile *t, uint32
     return head_at(c, t, kv_head, block, reads_exact(c, t, t->n_row - 1, block));
 }
 
+/* v [64][head_dim] = k [head_dim][64] */
+static void transpose_block(float *v, const float *k, uint32_t head_dim)
+{
+    for (uint32_t d0 = 0; d0 < head_dim; d0 += 8)
+        for (uint32_t j = 0; j < ATTN_BLOCK; j++)
+            for (uint32_t d = d0; d < d0 + 8; d++)
+                v[(size_t)j * head_dim + d] = k[(size_t)d * ATTN_BLOCK + j];
+}
+
 /* One block in one type. */
 static void run_head(const struct call *c, const struct head *h, const struct head *ahead, const struct attn_query *queries, uint32_t n,
                      const struct space *s)
@@ -165,11 +174,16 @@ static void run_head(const struct call *c, const struct head *h, const struct he
         .ahead_v = ahead->v,
         .ahead_bytes = ahead->bytes,
     };
-    if (a.kv_type != INFER_KV_F32 && n >= WIDEN_QUERIES) {
+    bool shared = dev_kv_is_shared(&op->kv);
+    if (a.kv_type != INFER_KV_F32 && (n >= WIDEN_QUERIES || shared)) {
         c->d->k.attn.widen(s->k, s->v, &a);
         a.k = s->k;
         a.v = s->v;
         a.kv_type = INFER_KV_F32;
+    }
+    if (shared) {
+        transpose_block(s->v, a.k, op->kv.head_dim);
+        a.v = s->v;
     }
     c->d->k.attn.block(&a);
 }

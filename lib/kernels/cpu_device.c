@@ -340,6 +340,17 @@ static void op_gather(struct device *dev, struct dev_ref dst, struct dev_ref src
         gather_rows(cpu_of(dev), cpu_f32(dst), cpu_f32(src), rows, n, width);
 }
 
+static void op_copy_rows(struct device *dev, struct dev_ref dst, uint32_t dst_stride, struct dev_ref src, uint32_t src_stride, uint32_t n_row,
+                         uint32_t width)
+{
+    if (cpu_of(dev)->failed)
+        return;
+    float *to = cpu_f32(dst);
+    const float *from = cpu_f32(src);
+    for (uint32_t i = 0; i < n_row; i++, to += dst_stride, from += src_stride)
+        memcpy(to, from, (size_t)width * sizeof *to);
+}
+
 struct combine_call {
     const struct dev_combine *op;
     const struct vec_kernels *v;
@@ -548,6 +559,7 @@ static const struct device_ops cpu_ops = {
     .read = op_read,
     .read_rows = op_read_rows,
     .copy = op_copy,
+    .copy_rows = op_copy_rows,
     .embed = op_embed,
     .norm = op_norm,
     .matmul = cpu_matmul,
@@ -591,6 +603,11 @@ infer_status cpu_device_create(const struct alloc *alloc, const struct cpu_devic
     }
     *out = &d->base;
     return INFER_OK;
+}
+
+struct pool *cpu_device_pool(struct device *d)
+{
+    return d->ops == &cpu_ops ? cpu_of(d)->pool : NULL;
 }
 
 int32_t cpu_device_level(const struct device *d)

@@ -65,7 +65,7 @@ static void write_rows(const struct write_call *c, const struct dev_seq *seq, ui
     uint32_t elem = dev_kv_elem_bytes(kv->type);
     size_t bytes = (size_t)dev_kv_head_bytes(kv->type, n);
     char *page = cpu_ptr(seq->pages[first / ATTN_BLOCK]), *k_head = page + kv->k_off, *v_head = page + kv->v_off;
-    const float *k = c->k + (size_t)(seq->row + i0) * c->k_stride, *v = c->v + (size_t)(seq->row + i0) * c->v_stride;
+    const float *k = c->k + (size_t)(seq->row + i0) * c->k_stride, *v = dev_kv_is_shared(kv) ? k : c->v + (size_t)(seq->row + i0) * c->v_stride;
     struct rounded r;
     for (uint32_t h = 0; h < kv->n_head_kv; h++, k_head += bytes, v_head += bytes)
         for (uint32_t i = 0; i < n_row; i++) {
@@ -73,6 +73,8 @@ static void write_rows(const struct write_call *c, const struct dev_seq *seq, ui
             round_head(c->d, kv, &r, k + (size_t)i * c->k_stride + (size_t)h * n);
             store_column(k_head, &r, n, elem, j);
             store_scales(k_head, &r, kv->type, n, j);
+            if (dev_kv_is_shared(kv))
+                continue;
             round_head(c->d, kv, &r, v + (size_t)i * c->v_stride + (size_t)h * n);
             memcpy(v_head + (size_t)j * n * elem, r.elements, (size_t)n * elem);
             store_scales(v_head, &r, kv->type, n, j);
@@ -205,7 +207,8 @@ static void move_task(void *arg, uint32_t worker, uint64_t task)
         const char *src = (const char *)cpu_ptr(op->src_pages[from / ATTN_BLOCK]) + head;
         uint32_t to_j = (uint32_t)(e % ATTN_BLOCK), from_j = (uint32_t)(from % ATTN_BLOCK);
         move_key(c, dst + op->kv.k_off, to_j, src + op->kv.k_off, from_j);
-        move_value(c, dst + op->kv.v_off, to_j, src + op->kv.v_off, from_j);
+        if (!dev_kv_is_shared(&op->kv))
+            move_value(c, dst + op->kv.v_off, to_j, src + op->kv.v_off, from_j);
     }
 }
 

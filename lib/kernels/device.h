@@ -136,6 +136,12 @@ struct dev_kv {
     uint64_t k_off, v_off; /* bytes from the start of the page, multiples of 64 */
 };
 
+/* v_off == k_off: values are the keys, which are stored once, as keys are: kv_write and kv_move leave values alone, attention reads keys for both. */
+static inline bool dev_kv_is_shared(const struct dev_kv *kv)
+{
+    return kv->v_off == kv->k_off;
+}
+
 #define DEV_KV_MIN_GROUP 32u
 
 /* Dimensions of a head that share a scale; 0: the type has no scales. */
@@ -222,6 +228,9 @@ struct device_ops {
     /* host[i] = src[i], n_row rows (at most DEV_READ_ROWS) of `width` floats, packed. finite[i]: whether all of row i are. */
     void (*read_rows)(struct device *d, float *const *host, struct dev_ref src, uint32_t n_row, uint32_t width, bool *finite);
     void (*copy)(struct device *d, struct dev_ref dst, struct dev_ref src, uint64_t bytes);
+    /* n_row rows of `width` floats, strides in floats; dst and src do not overlap. */
+    void (*copy_rows)(struct device *d, struct dev_ref dst, uint32_t dst_stride, struct dev_ref src, uint32_t src_stride, uint32_t n_row,
+                      uint32_t width);
 
     /* dst[r] = w.row(ids[r]) * scale, decoded to f32; with add: dst[r] += it. ids [n_row] host memory, each < w.n_out. */
     void (*embed)(struct device *d, struct dev_ref dst, const struct dev_weight *w, const uint32_t *ids, uint32_t n_row,
@@ -275,6 +284,9 @@ infer_status cpu_device_create(const struct alloc *alloc, const struct cpu_devic
                                infer_error *err);
 /* The INFER_CPU_* that a CPU device uses. */
 int32_t cpu_device_level(const struct device *d);
+struct pool;
+/* The pool that a CPU device computes with; NULL: another kind of device. For the thread that may use the device. */
+struct pool *cpu_device_pool(struct device *d);
 /* Can a matrix of this INFER_TYPE_* take part in matmul? (embed takes every type.) */
 bool cpu_device_can_multiply(int32_t type);
 

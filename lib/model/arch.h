@@ -65,6 +65,17 @@ enum slot {
     SLOT_EXP_GATE,
     SLOT_EXP_UP,
     SLOT_EXP_DOWN,
+    /* multi-head latent attention, instead of SLOT_Q to SLOT_ATTN_OUT; the last three are bound by net_mla.c, elsewhere than in layer.w */
+    SLOT_MLA_Q,      /* without, */
+    SLOT_MLA_Q_DOWN, /* or with a narrow middle */
+    SLOT_MLA_Q_NORM,
+    SLOT_MLA_Q_UP,
+    SLOT_MLA_KV_DOWN, /* to the latent and the rotated part of keys */
+    SLOT_MLA_KV_NORM,
+    SLOT_MLA_OUT,
+    SLOT_MLA_K,  /* for each head: from a query to the latent */
+    SLOT_MLA_V,  /* for each head: from the latent to its values */
+    SLOT_MLA_KV, /* for each head: from the latent to keys and values, as older files have it */
     SLOT_NONE, /* filled by nothing: the bias of products without one */
     SLOT_COUNT
 };
@@ -92,6 +103,16 @@ enum slot_shape {
     SHAPE_EMBD_TO_EXPERTS, /* [n_expert][n_embd] */
     SHAPE_EMBD_TO_SHARED,  /* [n_ff_shared][n_embd] */
     SHAPE_SHARED_TO_EMBD,
+    SHAPE_EMBD_TO_MLA_Q,   /* [n_head * (qk_nope + n_rot)][n_embd] */
+    SHAPE_EMBD_TO_Q_LORA,  /* [q_lora][n_embd] */
+    SHAPE_Q_LORA,          /* [q_lora] */
+    SHAPE_Q_LORA_TO_MLA_Q, /* [n_head * (qk_nope + n_rot)][q_lora] */
+    SHAPE_EMBD_TO_LATENT,  /* [kv_lora + n_rot][n_embd] */
+    SHAPE_LATENT,          /* [kv_lora] */
+    SHAPE_MLA_TO_EMBD,     /* [n_embd][n_head * v_dim] */
+    SHAPE_MLA_K,           /* of each head: [kv_lora][qk_nope] */
+    SHAPE_MLA_V,           /* of each head: [v_dim][kv_lora] */
+    SHAPE_MLA_KV,          /* [n_head * (qk_nope + v_dim)][kv_lora] */
     SHAPE_EMBD_TO_EXP,     /* of each expert: [n_ff_exp][n_embd] */
     SHAPE_EXP_TO_EMBD
 };
@@ -136,6 +157,8 @@ struct arch {
                                 all layers have the window, if there is one */
     uint32_t scale_by_width_layers; /* a model with this many layers scales scores by 1/sqrt(n_embd / n_head); 0: none does */
     float local_rope_base;   /* of window layers, when the file does not say; 0: as the others */
+    bool local_rope_plain;   /* context extensions are not for window layers */
+    bool mla;                /* multi-head latent attention: forward_mla.c */
     uint32_t default_window; /* when the file does not say */
     float attn_softcap, final_softcap; /* likewise */
     bool may_be_parallel;    /* the file may say use_parallel_residual */
@@ -171,7 +194,11 @@ struct hparams {
     float attn_softcap, final_softcap; /* 0: none */
     float embed_scale;
     float logit_scale;                 /* 1: none */
+    /* multi-head latent attention, where kv_lora is not 0. There n_head_kv is 1 and head_dim n_rot + kv_lora: what is stored of an element */
+    uint32_t q_lora;                   /* 0: queries come from the residual stream at once */
+    uint32_t kv_lora, qk_nope, v_dim;  /* of the latent; of a head's query before it meets the latent, but for the rotated part; of a head's values */
     float residual_scale;              /* of what attention and feed-forward add; 1: none */
+    float query_growth;                /* at position p queries are scaled by 1 + this log(1 + floor(p / rope_orig_ctx)); 0: not */
     bool parallel; /* attention and feed-forward of a layer read the same norm, where the layer has no second one */
     /* experts: layers from n_dense on have them; n_expert 0: none has */
     uint32_t n_expert, n_expert_used, n_dense;
@@ -185,6 +212,8 @@ struct hparams {
     double rope_base, rope_base_local;
     enum dev_rope_kind rope; /* the architecture's, or DEV_ROPE_HALVES where the file keeps Q and K as Hugging Face does */
     enum rope_scaling rope_scaling;
+    bool rope_local_plain;   /* not of window layers; nor is it where they have a base of their own */
+    bool rope_two_lists; /* the file declares LongRoPE */
     bool rope_is_long; /* LongRoPE: contexts may be longer than the original one (net_open) */
     double rope_factor;      /* context extension, >= 1 for linear and yarn */
     double rope_orig_ctx, rope_attn_factor; /* the latter scales cos and sin */
@@ -192,6 +221,7 @@ struct hparams {
     bool encoder;            /* the architecture's, unless the file says otherwise: no session can be made of it */
     uint32_t embed_tokens;   /* most tokens of a text that an embedding is made of, unless the caller says otherwise */
     int32_t pooling;         /* INFER_POOLING_*: what the file says, else the mean for encoders and the last row for others */
+    double yarn_log_mul; /* 0.1 times DeepSeek's mscale_all_dim: then scores are scaled, not cos and sin; 0: the other way round */
 };
 
 static inline bool hparams_has_experts(const struct hparams *h, uint32_t layer)

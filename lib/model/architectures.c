@@ -149,6 +149,8 @@ static const struct slot_name gpt2_slots[] = {
 static const struct arch all[] = {
     {.name = "llama", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_PAIRS, .act = DEV_ACT_SILU, .gated = true,
      .norm_experts = true, .slots = llama_slots, .n_slots = COUNT(llama_slots)},
+    {.name = "mistral3", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_PAIRS, .act = DEV_ACT_SILU, .gated = true,
+     .slots = llama_slots, .n_slots = COUNT(llama_slots)},
     {.name = "qwen2", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
      .slots = qwen2_slots, .n_slots = COUNT(qwen2_slots)},
     {.name = "qwen3", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
@@ -167,7 +169,7 @@ static const struct arch all[] = {
     {.name = "nemotron", .norm = DEV_NORM_LAYER, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_RELU2,
      .slots = nemotron_slots, .n_slots = COUNT(nemotron_slots)},
     {.name = "olmo2", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
-     .slots = olmo2_slots, .n_slots = COUNT(olmo2_slots)},
+     .window_pattern = 4 /* OLMo 3; OLMo 2 has no windows */, .local_rope_plain = true, .slots = olmo2_slots, .n_slots = COUNT(olmo2_slots)},
     {.name = "starcoder2", .norm = DEV_NORM_LAYER, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_GELU_TANH,
      .slots = starcoder2_slots, .n_slots = COUNT(starcoder2_slots)},
     {.name = "stablelm", .norm = DEV_NORM_LAYER, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
@@ -207,6 +209,9 @@ enum slot_shape slot_shape_of(enum slot slot)
         [SLOT_SHARED_GATE] = SHAPE_EMBD_TO_SHARED, [SLOT_SHARED_UP] = SHAPE_EMBD_TO_SHARED,
         [SLOT_SHARED_DOWN] = SHAPE_SHARED_TO_EMBD, [SLOT_EXP_GATE] = SHAPE_EMBD_TO_EXP, [SLOT_EXP_UP] = SHAPE_EMBD_TO_EXP,
         [SLOT_EXP_DOWN] = SHAPE_EXP_TO_EMBD,
+        [SLOT_MLA_Q] = SHAPE_EMBD_TO_MLA_Q, [SLOT_MLA_Q_DOWN] = SHAPE_EMBD_TO_Q_LORA, [SLOT_MLA_Q_NORM] = SHAPE_Q_LORA,
+        [SLOT_MLA_Q_UP] = SHAPE_Q_LORA_TO_MLA_Q, [SLOT_MLA_KV_DOWN] = SHAPE_EMBD_TO_LATENT, [SLOT_MLA_KV_NORM] = SHAPE_LATENT,
+        [SLOT_MLA_OUT] = SHAPE_MLA_TO_EMBD, [SLOT_MLA_K] = SHAPE_MLA_K, [SLOT_MLA_V] = SHAPE_MLA_V, [SLOT_MLA_KV] = SHAPE_MLA_KV,
     };
     return (enum slot_shape)shapes[slot];
 }

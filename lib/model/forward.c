@@ -54,7 +54,9 @@ infer_status workspace_fit(struct workspace *ws, const struct net *net, uint32_t
               workspace_place(&w.picked, &end, LOGIT_ROWS, h->n_embd) &&
               workspace_place(&w.tapped, &end, LOGIT_ROWS, h->n_embd) && workspace_place(&w.logits, &end, LOGIT_ROWS, h->n_logits) &&
               workspace_place(&w.experts, &end, chosen, h->n_embd) &&
-              workspace_place(&w.products, &end, chosen ? rows : 0, h->n_expert + 1);
+              workspace_place(&w.products, &end, chosen ? rows : 0, h->n_expert + 1) &&
+              workspace_place(&w.heads, &end, h->kv_lora ? rows : 0, mla_heads_width(h)) &&
+              workspace_place(&w.narrow, &end, h->kv_lora ? rows : 0, mla_narrow_width(h));
     return ok ? workspace_take(ws, w, net, end, err) : err_no_memory(err);
 }
 
@@ -73,7 +75,7 @@ struct pass pass_of(const struct net *net, const struct workspace *ws, const str
     struct pass p = {.net = net, .h = &net->h, .dev = net->dev, .ops = net->dev->ops, .b = b, .x = AT(x), .hid = AT(h), .norm = AT(n),
                      .q = AT(q), .k = AT(k), .v = AT(v), .a = AT(a), .g = AT(g), .u = AT(u),
                      .rope = {AT(rope[0]), AT(rope[1])}, .picked = AT(picked), .tapped = AT(tapped), .logits = AT(logits),
-                     .experts = AT(experts), .products = AT(products), .routing = &ws->routing,
+                     .experts = AT(experts), .products = AT(products), .heads = AT(heads), .narrow = AT(narrow), .routing = &ws->routing,
                      .q_width = net->h.n_head * net->h.head_dim, .kv_width = net->h.n_head_kv * net->h.head_dim, .adapt = &ws->adapt};
 #undef AT
     return p;

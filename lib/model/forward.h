@@ -85,6 +85,7 @@ struct workspace {
     /* offsets into buf of f32 matrices */
     uint64_t x, h, n, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits, pages;
     uint64_t experts, products; /* [rows * n_expert_used][n_embd], [rows][n_expert + 1] */
+    uint64_t heads, narrow; /* of latent attention */
     struct routing routing;
     struct adapter_workspace adapt; /* used where a batch has runs: the caller fits it */
 };

@@ -1,4 +1,5 @@
 /* Attention over the KV pages of each sequence: projections, QK norm, rope, the pages' write, attention, the output projection. */
+#include "kernels/math_scalar.h"
 #include "model/forward_pass.h"
 
 /* QK norm and rope of the heads in x [n_row][n_head][head_dim]. */
@@ -38,6 +39,33 @@ static struct dev_kv kv_of(const struct pass *p, uint32_t layer)
     return kv;
 }
 
+/* Queries far beyond the original context, where scores would get too even: rows that share a factor lie together. */
+static void grow_queries(const struct pass *p)
+{
+    const uint32_t *positions = p->b->positions, first = (uint32_t)p->h->rope_orig_ctx;
+    for (uint32_t r = 0, n; r < p->b->n_row; r += n) {
+        uint32_t times = positions[r] / first;
+        for (n = 1; r + n < p->b->n_row && positions[r + n] / first == times;)
+            n++;
+        float factor = (float)(1 + (double)p->h->query_growth * math_log_d(1.0 + times));
+        if (times)
+            p->ops->scale(p->dev, dev_at(p->q, (uint64_t)r * p->q_width * 4), (uint64_t)n * p->q_width, factor);
+    }
+}
+
+/* q, k and v of `in`. */
+static void project(const struct pass *p, uint32_t layer, struct dev_ref in)
+{
+    struct product qkv[3] = {{SLOT_Q, SLOT_Q_B, p->q, p->q_width},
+                             {SLOT_K, SLOT_K_B, p->k, p->kv_width},
+                             {SLOT_V, SLOT_V_B, p->v, p->kv_width}};
+    pass_multiply(p, layer, in, p->h->n_embd, qkv, 3);
+    prepare_heads(p, layer, p->q, p->h->n_head, SLOT_Q_NORM);
+    prepare_heads(p, layer, p->k, p->h->n_head_kv, SLOT_K_NORM);
+    if (p->h->query_growth != 0)
+        grow_queries(p);
+}
+
 void pass_project(const struct pass *p, uint32_t layer)
 {
     const struct net *net = p->net;
@@ -48,12 +76,10 @@ void pass_project(const struct pass *p, uint32_t layer)
     if (!net->arch->post_norm)
         in = pass_input(p, layer, SLOT_ATTN_NORM, SLOT_ATTN_NORM_B, pass_is_parallel(p, layer) ? p->norm : p->hid,
                         layer ? p->hid : (struct dev_ref){0});
-    struct product qkv[3] = {{SLOT_Q, SLOT_Q_B, p->q, p->q_width},
-                             {SLOT_K, SLOT_K_B, p->k, p->kv_width},
-                             {SLOT_V, SLOT_V_B, p->v, p->kv_width}};
-    pass_multiply(p, layer, in, p->h->n_embd, qkv, 3);
-    prepare_heads(p, layer, p->q, p->h->n_head, SLOT_Q_NORM);
-    prepare_heads(p, layer, p->k, p->h->n_head_kv, SLOT_K_NORM);
+    if (net->layers[layer].latent)
+        mla_project(p, layer, in);
+    else
+        project(p, layer, in);
     p->ops->kv_write(p->dev, &kv, p->k, p->kv_width, p->v, p->kv_width, b->seqs[net->layers[layer].group], b->n_seq);
     if (exact.pages)
         p->ops->kv_write(p->dev, &exact.kv, p->k, p->kv_width, p->v, p->kv_width, exact.seqs, b->n_seq);
@@ -69,6 +95,9 @@ void pass_attend(const struct pass *p, uint32_t layer)
                                                       .scale = p->h->attn_scale, .softcap = p->h->attn_softcap,
                                                       .kv = kv_of(p, layer), .seqs = b->seqs[group], .n_seq = b->n_seq,
                                                       .lo = b->lo[group], .hi = b->hi[group], .exact = exact_of(p, layer)});
-    pass_multiply(p, layer, p->a, p->q_width, &(struct product){SLOT_ATTN_OUT, SLOT_ATTN_OUT_B, p->hid, p->h->n_embd}, 1);
+    if (net->layers[layer].latent)
+        mla_output(p, layer);
+    else
+        pass_multiply(p, layer, p->a, p->q_width, &(struct product){SLOT_ATTN_OUT, SLOT_ATTN_OUT_B, p->hid, p->h->n_embd}, 1);
     pass_output(p, layer, SLOT_ATTN_POST_NORM);
 }

@@ -12,7 +12,7 @@ struct pass {
     struct device *dev;
     const struct device_ops *ops;
     const struct batch *b;
-    struct dev_ref x, hid, norm, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits, experts, products;
+    struct dev_ref x, hid, norm, q, k, v, a, g, u, rope[NET_LAYER_GROUPS], picked, tapped, logits, experts, products, heads, narrow;
     const struct routing *routing;
     uint32_t q_width, kv_width;
     const struct adapter_workspace *adapt;
@@ -75,5 +75,11 @@ infer_status pass_experts(const struct pass *p, uint32_t layer, infer_error *err
 
 /* Room for the routing of `rows` rows; forward_moe.c. */
 infer_status routing_fit(struct routing *r, const struct net *net, uint32_t rows, infer_error *err);
+
+/* The parts of latent attention: from `in` to q and k; and from a to hid. Floats of a row of `heads` and of `narrow`, what is between. */
+void mla_project(const struct pass *p, uint32_t layer, struct dev_ref in);
+void mla_output(const struct pass *p, uint32_t layer);
+uint32_t mla_heads_width(const struct hparams *h);
+uint32_t mla_narrow_width(const struct hparams *h);
 
 #endif

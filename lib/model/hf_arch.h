@@ -61,6 +61,7 @@ struct hf_arch_list {
     const struct hf_arch *archs;
     size_t n;
 };
+extern const struct hf_arch_list hf_moe;
 extern const struct hf_arch_list hf_dense;
 extern const struct hf_arch_list hf_encoders; /* hf_embed.c */
 extern const struct hf_arch_list hf_dense_more; /* hf_archs_dense.c */

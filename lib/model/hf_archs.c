@@ -200,7 +200,7 @@ const struct hf_arch_list hf_dense = {archs, COUNT(archs)};
 
 const struct hf_arch *hf_find(const char *model_type, size_t len)
 {
-    static const struct hf_arch_list *const lists[] = {&hf_dense, &hf_dense_more, &hf_encoders};
+    static const struct hf_arch_list *const lists[] = {&hf_dense, &hf_dense_more, &hf_encoders, &hf_moe};
     struct json v = {.type = JSON_STRING, .u.text = {model_type, len}};
     for (size_t l = 0; l < COUNT(lists); l++)
         for (size_t i = 0; i < lists[l]->n; i++)

@@ -1,4 +1,4 @@
-/* Further dense decoders in Hugging Face folders: gemma2, phi3, mistral, granite, nemotron, olmo2, starcoder2, stablelm. See hf_archs.c. */
+/* Further dense decoders in Hugging Face folders: gemma2, phi3, mistral, ministral3, granite, nemotron, olmo2, olmo3, starcoder2, stablelm. See hf_archs.c. */
 #include "kernels/math_scalar.h"
 #include "model/hf_read.h"
 
@@ -105,6 +105,20 @@ static infer_status mistral_more(struct hf_reader *r)
     return hf_read_windows(r);
 }
 
+/* ---- ministral3: Mistral's later models, whose queries grow beyond the original context ---- */
+
+static infer_status ministral3_more(struct hf_reader *r)
+{
+    double growth = 0;
+    infer_status st = hf_number(r, hf_get(r, "rope_parameters|rope_scaling"), "llama_4_scaling_beta", &growth);
+    if (st == INFER_OK && !(growth >= 0 && growth <= 1e3))
+        st = hf_fail(r, INFER_ERROR_VALUE, "llama_4_scaling_beta", "out of range");
+    if (growth > 0)
+        hf_put_f32(r, ".attention.temperature_scale", (float)growth);
+    hf_put_bool(r, "libinfer.rope_halves", true);
+    return st == INFER_OK ? hf_read_windows(r) : st;
+}
+
 /* ---- granite ---- */
 
 static const struct hf_key granite_keys_own[] = {
@@ -163,6 +177,14 @@ static const struct hf_tensor olmo2_tensors_own[] = {
 static const struct hf_tensor *const olmo2_tensors[] = {olmo2_tensors_own, hf_tensors_top, hf_tensors_attn, hf_tensors_qk_norm,
                                                         hf_tensors_gated, NULL};
 
+/* OLMo 3 is OLMo 2 with windows on three layers of four, which GGUF files say with a window's length only. */
+static infer_status olmo3_more(struct hf_reader *r)
+{
+    if (!hf_get(r, "sliding_window") && !is_null(r, "sliding_window"))
+        hf_put_u32(r, ".attention.sliding_window", 4096);
+    return hf_read_windows(r);
+}
+
 /* ---- starcoder2 ---- */
 
 static const struct hf_key starcoder2_keys_own[] = {
@@ -203,10 +225,13 @@ static const struct hf_arch archs[] = {
     {.model_type = "gemma2", .arch = "gemma2", .keys = gemma2_keys, .tensors = gemma2_tensors, .more = gemma2_more},
     {.model_type = "phi3", .arch = "phi3", .keys = phi3_keys, .tensors = phi3_tensors, .untied = true, .more = hf_read_windows},
     {.model_type = "mistral", .arch = "llama", .keys = mistral_keys, .tensors = mistral_tensors, .untied = true, .more = mistral_more},
+    {.model_type = "ministral3", .arch = "mistral3", .keys = mistral_keys, .tensors = mistral_tensors, .untied = true,
+     .more = ministral3_more},
     {.model_type = "granite", .arch = "granite", .keys = granite_keys, .tensors = llama_tensors, .untied = true, .more = granite_more},
     {.model_type = "nemotron", .arch = "nemotron", .keys = nemotron_keys, .tensors = nemotron_tensors, .untied = true,
      .rotary_part = 0.5},
     {.model_type = "olmo2", .arch = "olmo2", .keys = olmo2_keys, .tensors = olmo2_tensors, .untied = true},
+    {.model_type = "olmo3", .arch = "olmo2", .keys = olmo2_keys, .tensors = olmo2_tensors, .untied = true, .more = olmo3_more},
     {.model_type = "starcoder2", .arch = "starcoder2", .keys = starcoder2_keys, .tensors = starcoder2_tensors, .more = hf_read_windows},
     {.model_type = "stablelm", .arch = "stablelm", .keys = stablelm_keys, .tensors = stablelm_tensors, .untied = true,
      .rotary_part = 0.25},

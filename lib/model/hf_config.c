@@ -239,7 +239,10 @@ static infer_status put_yarn(struct hf_reader *r, const struct rope *p, double f
     hf_put_u32(r, ".rope.scaling.original_context_length", original);
     hf_put_f32(r, ".rope.scaling.yarn_beta_fast", (float)(fast != 0 ? fast : 32));
     hf_put_f32(r, ".rope.scaling.yarn_beta_slow", (float)(slow != 0 ? slow : 1));
-    double relative = attention / (1 + 0.1 * math_log_d(factor)); /* rope_freqs.c multiplies by the rest */
+    bool latent = !strcmp(r->arch->arch, "deepseek2") && m_all != 0;
+    if (latent) /* m_all scales scores too */
+        hf_put_f32(r, ".rope.scaling.yarn_log_multiplier", (float)(0.1 * m_all));
+    double relative = latent ? attention : attention / (1 + 0.1 * math_log_d(factor)); /* rope_freqs.c multiplies by the rest */
     if (fabs(relative - 1) > 1e-7)
         hf_put_f32(r, ".rope.scaling.yarn_attn_factor", (float)relative);
     return INFER_OK;

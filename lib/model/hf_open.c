@@ -4,6 +4,7 @@
 #include "base/fpenv.h"
 #include "base/os_file.h"
 #include "formats/safetensors.h"
+#include "formats/tokenizer_json.h"
 #include "formats/torch.h"
 #include "model/hf_read.h"
 
@@ -195,6 +196,8 @@ static infer_status from_json(struct hf_reader *r, struct blob *b, struct infer_
     infer_status st = INFER_OK;
     if (!opens_by_name(r->source) || (r->o->use == HF_AS_FILE && !index && !named_like(r, CONFIG)))
         return alone(r, b, out);
+    if (r->o->use == HF_AS_TEXT && !named_like(r, "tokenizer.json") && tokenizer_json_is(b))
+        return alone(r, b, out); /* one under another name: that file is meant */
     st = hf_read_json(r, CONFIG, &r->config);
     if (st == INFER_OK && r->config.type == JSON_NULL)
         return r->o->use == HF_AS_TEXT || !index ? alone(r, b, out) : (blob_close(b), no_config(r));

@@ -91,6 +91,35 @@ static uint32_t get_same(struct reader *r, const char *suffix, uint32_t absent, 
     return each[0] ? each[0] : 1;
 }
 
+static bool has_key(const struct reader *r, const char *suffix)
+{
+    struct key k = key_of(r->arch, suffix);
+    return file_has(r->f, k.s);
+}
+
+/* Heads of multi-head latent attention. Today's files give the sizes of the absorbed form as key_length and value_length and those of a head apart,
+ * older ones those of a head alone. */
+static void read_latent(struct reader *r, struct hparams *h)
+{
+    const char *key = has_key(r, "attention.key_length_mla") ? "attention.key_length_mla" : "attention.key_length";
+    uint32_t qk = get_u32(r, key, UINT32_MAX, 1, DEV_MAX_HEAD_DIM), rot = get_u32(r, "rope.dimension_count", UINT32_MAX, 2, MODEL_MAX_HEAD_DIM);
+    h->v_dim = get_u32(r, has_key(r, "attention.value_length_mla") ? "attention.value_length_mla" : "attention.value_length", UINT32_MAX, 1,
+                       DEV_MAX_HEAD_DIM);
+    h->kv_lora = get_u32(r, "attention.kv_lora_rank", UINT32_MAX, 1, DEV_MAX_HEAD_DIM);
+    h->q_lora = get_u32(r, "attention.q_lora_rank", 0, 0, MODEL_MAX_WIDTH);
+    if (r->st == INFER_OK && qk <= rot)
+        bad_value(r, key, INFER_ERROR_VALUE, "is not larger than rope.dimension_count");
+    if (r->st == INFER_OK && (h->kv_lora + rot > DEV_MAX_HEAD_DIM || (h->kv_lora + rot) % DEV_HEAD_DIM_STEP))
+        bad_value(r, "attention.kv_lora_rank", INFER_ERROR_UNSUPPORTED, "with rope.dimension_count it must be at most 1024 and a multiple of 8");
+    h->n_head_kv = 1;
+    h->head_dim = h->kv_lora + rot;
+    h->qk_nope = qk > rot ? qk - rot : 1;
+    uint64_t widest = h->v_dim > h->head_dim ? h->v_dim : h->head_dim;
+    widest = qk > widest ? qk : widest;
+    if (r->st == INFER_OK && h->n_head * widest > MODEL_MAX_WIDTH)
+        bad_value(r, "attention.head_count", INFER_ERROR_VALUE, "heads times head size is too large");
+}
+
 static void read_sizes(struct reader *r, struct hparams *h)
 {
     h->n_layer = get_u32(r, "block_count", UINT32_MAX, 1, MODEL_MAX_LAYERS);
@@ -101,6 +130,10 @@ static void read_sizes(struct reader *r, struct hparams *h)
     h->n_ff = get_same(r, "feed_forward_length", UINT32_MAX, h->n_layer, MODEL_MAX_WIDTH);
     if (r->st == INFER_OK && h->n_head % h->n_head_kv)
         bad_value(r, "attention.head_count_kv", INFER_ERROR_VALUE, "does not divide the number of heads");
+    if (r->arch->mla) {
+        read_latent(r, h);
+        return;
+    }
     uint32_t shared = h->n_embd / h->n_head;
     h->head_dim = get_u32(r, "attention.key_length", shared ? shared : 1, 1, MODEL_MAX_HEAD_DIM);
     uint32_t v_dim = get_u32(r, "attention.value_length", h->head_dim, 1, MODEL_MAX_HEAD_DIM);
@@ -189,7 +222,8 @@ static void read_constants(struct reader *r, struct hparams *h)
         r->st = file_get_f32(r->f, k.s, &h->eps, r->err);
     if (r->st == INFER_OK && !(h->eps >= 0 && h->eps <= 1))
         bad_value(r, eps, INFER_ERROR_VALUE, "value out of range");
-    float width = h->n_layer == r->arch->scale_by_width_layers ? (float)h->n_embd / (float)h->n_head : (float)h->head_dim;
+    float head = h->kv_lora ? (float)h->qk_nope + (float)(h->head_dim - h->kv_lora) : (float)h->head_dim;
+    float width = h->n_layer == r->arch->scale_by_width_layers ? (float)h->n_embd / (float)h->n_head : head;
     h->attn_scale = get_f32(r, "attention.scale", 1.0f / math_sqrt(width), 1e-6f, 1e6f);
     h->attn_softcap = get_f32(r, "attn_logit_softcapping", r->arch->attn_softcap, 0, 1e6f);
     h->final_softcap = get_f32(r, "final_logit_softcapping", r->arch->final_softcap, 0, 1e6f);
@@ -202,6 +236,23 @@ static void read_constants(struct reader *r, struct hparams *h)
     h->embed_scale = get_f32(r, "embedding_scale", embed_scale, 1e-6f, 1e6f);
     if (r->st == INFER_OK)
         read_windows(r, h);
+}
+
+/* What mscale_all_dim of a config.json says. DeepSeek's: 0.1 times that, and it scales scores. Mistral's: that itself, a divisor of the scale of cos
+ * and sin. */
+static void read_yarn_multiplier(struct reader *r, struct hparams *h, float mul)
+{
+    double grown = math_log_d(h->rope_factor);
+    if (!r->arch->mla) {
+        double divisor = 1 + 0.1 * (double)mul * grown;
+        if (!(divisor > 1e-3))
+            bad_value(r, "rope.scaling.yarn_log_multiplier", INFER_ERROR_VALUE, "value out of range");
+        h->rope_attn_factor /= divisor;
+        return;
+    }
+    double m = 1 + mul * grown;
+    h->yarn_log_mul = mul;
+    h->attn_scale = (float)(h->attn_scale * m * m);
 }
 
 static void read_scaling(struct reader *r, struct hparams *h)
@@ -220,6 +271,7 @@ static void read_scaling(struct reader *r, struct hparams *h)
         h->rope_scaling = ROPE_SCALING_LINEAR;
     else if (type.len && !IS("none") && !IS("longrope"))
         bad_value(r, "rope.scaling.type", INFER_ERROR_UNSUPPORTED, "this kind of rope scaling is not supported");
+    h->rope_two_lists = IS("longrope");
 #undef IS
     h->rope_orig_ctx = get_u32(r, "rope.scaling.original_context_length", h->n_ctx_train, 1, 1u << 30);
     h->yarn_ext_factor = get_f32(r, "rope.scaling.yarn_ext_factor", 1, 0, 1e3f);
@@ -227,6 +279,10 @@ static void read_scaling(struct reader *r, struct hparams *h)
     h->rope_attn_factor *= get_f32(r, "rope.scaling.attn_factor", 1, 1e-3f, 1e3f);
     h->yarn_beta_fast = get_f32(r, "rope.scaling.yarn_beta_fast", 32, 1e-3f, 1e6f);
     h->yarn_beta_slow = get_f32(r, "rope.scaling.yarn_beta_slow", 1, 1e-3f, 1e6f);
+    float mul = get_f32(r, "rope.scaling.yarn_log_multiplier", 0, -1e3f, 1e3f);
+    if (h->rope_scaling == ROPE_SCALING_YARN && h->rope_factor > 1)
+        read_yarn_multiplier(r, h, mul);
+    h->query_growth = get_f32(r, "attention.temperature_scale", 0, 0, 1e3f);
 }
 
 static void read_rope(struct reader *r, struct hparams *h)
@@ -242,6 +298,7 @@ static void read_rope(struct reader *r, struct hparams *h)
     bool halves = false;
     if (r->st == INFER_OK)
         r->st = file_get_bool_or(r->f, "libinfer.rope_halves", false, &halves, r->err);
+    h->rope_local_plain = r->arch->local_rope_plain;
     h->rope = halves ? DEV_ROPE_HALVES : r->arch->rope;
     read_scaling(r, h);
 }

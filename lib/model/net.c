@@ -24,6 +24,7 @@ static infer_status no_memory(const struct binder *b)
 struct shape shape_wanted(const struct hparams *h, enum slot slot)
 {
     uint64_t q = (uint64_t)h->n_head * h->head_dim, kv = (uint64_t)h->n_head_kv * h->head_dim;
+    uint64_t mla_q = (uint64_t)h->n_head * (h->qk_nope + h->n_rot);
     switch (slot_shape_of(slot)) {
     case SHAPE_EMBD: return (struct shape){1, h->n_embd, true};
     case SHAPE_HEAD: return (struct shape){1, h->head_dim, true};
@@ -44,6 +45,16 @@ struct shape shape_wanted(const struct hparams *h, enum slot slot)
     case SHAPE_EMBD_TO_EXPERTS: return (struct shape){h->n_expert, h->n_embd, false};
     case SHAPE_EMBD_TO_SHARED: return (struct shape){h->n_ff_shared, h->n_embd, false};
     case SHAPE_SHARED_TO_EMBD: return (struct shape){h->n_embd, h->n_ff_shared, false};
+    case SHAPE_EMBD_TO_MLA_Q: return (struct shape){mla_q, h->n_embd, false};
+    case SHAPE_EMBD_TO_Q_LORA: return (struct shape){h->q_lora, h->n_embd, false};
+    case SHAPE_Q_LORA: return (struct shape){1, h->q_lora, true};
+    case SHAPE_Q_LORA_TO_MLA_Q: return (struct shape){mla_q, h->q_lora, false};
+    case SHAPE_EMBD_TO_LATENT: return (struct shape){(uint64_t)h->kv_lora + h->n_rot, h->n_embd, false};
+    case SHAPE_LATENT: return (struct shape){1, h->kv_lora, true};
+    case SHAPE_MLA_TO_EMBD: return (struct shape){h->n_embd, (uint64_t)h->n_head * h->v_dim, false};
+    case SHAPE_MLA_K: return (struct shape){h->kv_lora, h->qk_nope, false};
+    case SHAPE_MLA_V: return (struct shape){h->v_dim, h->kv_lora, false};
+    case SHAPE_MLA_KV: return (struct shape){(uint64_t)h->n_head * (h->qk_nope + h->v_dim), h->kv_lora, false};
     case SHAPE_EMBD_TO_EXP: return (struct shape){h->n_ff_exp, h->n_embd, false};
     case SHAPE_EXP_TO_EMBD: return (struct shape){h->n_embd, h->n_ff_exp, false};
     }
@@ -169,7 +180,11 @@ static bool slot_applies(const struct hparams *h, enum slot slot, uint32_t layer
         return !hparams_has_experts(h, layer);
     if (slot >= SLOT_SHARED_ROUTER && slot <= SLOT_SHARED_DOWN)
         return hparams_has_experts(h, layer) && h->n_ff_shared;
-    return slot < SLOT_ROUTER || hparams_has_experts(h, layer);
+    if (slot == SLOT_MLA_Q)
+        return !h->q_lora;
+    if (slot >= SLOT_MLA_Q_DOWN && slot <= SLOT_MLA_Q_UP)
+        return h->q_lora != 0;
+    return slot < SLOT_ROUTER || slot >= SLOT_MLA_Q || hparams_has_experts(h, layer);
 }
 
 static infer_status bind_slot(struct binder *b, const struct slot_name *sn, uint32_t layer, struct dev_weight *w)
@@ -183,6 +198,8 @@ static infer_status bind_slot(struct binder *b, const struct slot_name *sn, uint
         return INFER_OK;
     if (sn->slot >= SLOT_ROUTER_BIAS && sn->slot <= SLOT_EXP_DOWN)
         return bind_expert_slot(b, sn, layer);
+    if (sn->slot >= SLOT_MLA_K && sn->slot <= SLOT_MLA_KV)
+        return bind_mla_slot(b, sn, layer);
     bool optional = (sn->flags & SLOT_OPTIONAL) || ((sn->flags & SLOT_UNLESS_PARALLEL) && b->net->h.parallel);
     if (!t)
         return optional ? INFER_OK
@@ -332,6 +349,7 @@ static infer_status alloc_own(struct binder *b)
     b->own = n > SIZE_MAX / 4 ? NULL : mem_zarray(&b->net->env->alloc, (size_t)n, 4);
     if (!b->own)
         return no_memory(b);
+    b->net->own_bytes += n * 4;
     return b->net->dev->ops->alloc(b->net->dev, n * 4, &b->net->own, b->err);
 }
 
@@ -356,6 +374,11 @@ static infer_status make_rope(struct binder *b)
     struct net *net = b->net;
     float factors[MODEL_MAX_HEAD_DIM / 2];
     const struct file_tensor *t = rope_factors(b);
+    bool has_short = net->global[SLOT_ROPE_SHORT].data.buf, has_long = net->global[SLOT_ROPE_LONG].data.buf;
+    if (has_short != has_long || (net->h.rope_two_lists && !has_long)) {
+        const char *name = has_long ? "rope_factors_short.weight" : "rope_factors_long.weight";
+        return tensor_error(b, INFER_ERROR_MISSING, name, strlen(name), "LongRoPE has two lists of factors");
+    }
     if (t) {
         dequant_row(t->type, t->data, factors, net->h.n_rot / 2);
         for (uint32_t i = 0; i < net->h.n_rot / 2; i++)
@@ -442,8 +465,12 @@ void net_close(struct net *net)
         net->dev->ops->free(net->dev, net->parts[i]);
     if (net->own)
         net->dev->ops->free(net->dev, net->own);
-    for (uint32_t l = 0; net->layers && l < net->h.n_layer; l++)
+    for (uint32_t l = 0; net->layers && l < net->h.n_layer; l++) {
         mem_free(&net->env->alloc, net->layers[l].experts);
+        if (net->layers[l].latent)
+            net->dev->ops->free(net->dev, net->layers[l].latent->own);
+        mem_free(&net->env->alloc, net->layers[l].latent);
+    }
     mem_free(&net->env->alloc, net->parts);
     mem_free(&net->env->alloc, net->layers);
     mem_free(&net->env->alloc, net);

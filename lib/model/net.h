@@ -17,11 +17,23 @@ struct experts {
     struct expert each[]; /* [n_expert] */
 };
 
+/* Of multi-head latent attention: what makes a head's query one on the latent, and its values of it. */
+struct latent_head {
+    struct dev_weight k; /* [kv_lora][qk_nope] */
+    struct dev_weight v; /* [v_dim][kv_lora] */
+};
+
+struct latent {
+    struct dev_buffer *own; /* keys that had to be transposed; or NULL */
+    struct latent_head heads[]; /* [n_head] */
+};
+
 struct layer {
     struct dev_weight w[SLOT_LAYER_COUNT]; /* by slot - SLOT_GLOBAL_COUNT; vectors have n_out 1; data.buf NULL: absent */
     uint32_t group;                        /* layer group: 0 full, 1 windowed */
     uint32_t group_index;                  /* number of this layer within its group */
     struct experts *experts;               /* NULL: there are none */
+    struct latent *latent;                 /* NULL: attention has separate keys and values */
 };
 
 #define NET_LAYER_GROUPS 2
@@ -39,6 +51,7 @@ struct net {
     struct dev_buffer **parts; /* imported parts of the file */
     uint32_t n_parts;
     bool is_large; /* memory may not keep all of the file */
+    uint64_t own_bytes; /* of own, and of what layers own */
     struct dev_buffer *own;    /* vectors that had to be converted to f32, and the rope frequencies */
     struct dev_ref inv_freq[NET_LAYER_GROUPS]; /* f32 [n_rot / 2]: of full and windowed layers */
     float rope_mscale[NET_LAYER_GROUPS];
@@ -49,6 +62,8 @@ struct net {
 infer_status net_open(const struct env *env, struct device *dev, const struct infer_file *file, uint32_t n_ctx, const infer_cancel *cancel,
                       struct net **out, infer_error *err);
 void net_close(struct net *net); /* may be NULL */
+
+bool net_tensor_is_experts(const struct file_tensor *t); /* the matrices of one or all experts of a layer */
 /* Do results depend on n_ctx? */
 static inline bool net_has_long_rope(const struct net *net)
 {
@@ -80,7 +95,8 @@ static inline uint64_t net_kv_exact_page(uint64_t q, uint64_t kv_recent)
     return q + 1 > kv_recent ? (q + 1 - kv_recent) / DEV_KV_PAGE : 0;
 }
 
-/* One group's page of 64 elements: its layers in order, each with all K heads, then all V heads. */
+/* One group's page of 64 elements: its layers in order, each with all K heads, then all V heads; with latent attention, K alone (dev_kv_is_shared): the
+ * rotated part, then the latent. */
 struct dev_kv net_kv(const struct net *net, int32_t kv_type, uint32_t layer, bool exact);
 uint64_t net_kv_page_bytes(const struct net *net, int32_t kv_type, uint32_t kv_group); /* 0: nothing is stored there */
 uint64_t net_kv_window(const struct net *net, uint64_t kv_recent, uint32_t kv_group);   /* 0: all elements are kept */

@@ -118,6 +118,11 @@ static bool is_product(enum slot slot)
     case SLOT_GATE:
     case SLOT_UP:
     case SLOT_DOWN:
+    case SLOT_MLA_Q:
+    case SLOT_MLA_Q_DOWN:
+    case SLOT_MLA_Q_UP:
+    case SLOT_MLA_KV_DOWN:
+    case SLOT_MLA_OUT:
     case SLOT_ROUTER:
     case SLOT_SHARED_ROUTER:
     case SLOT_SHARED_GATE:
@@ -296,6 +301,8 @@ static infer_status check_rows(const struct binding *b)
     const struct hparams *h = &b->net->h;
     if (d->kind == ADAPTER_SOFT_PROMPT && d->width != h->n_embd)
         return fail(b, INFER_ERROR_SHAPE, "rows", "the soft prompt's width is not the base model's");
+    if (d->kind == ADAPTER_PREFIX && h->kv_lora)
+        return fail(b, INFER_ERROR_UNSUPPORTED, "rows", "the base model keeps latents, not the keys and values of a prefix");
     if (d->kind == ADAPTER_PREFIX && (d->n_layers != h->n_layer || d->n_kv != h->n_head_kv * h->head_dim || d->n_head_kv != h->n_head_kv))
         return fail(b, INFER_ERROR_SHAPE, "rows", "the prefix is for another number of layers or other heads");
     return INFER_OK;

@@ -28,4 +28,7 @@ infer_status bind_matrix(struct binder *b, const struct file_tensor *t, uint64_t
 /* The slots from SLOT_ROUTER_BIAS on, of a layer with experts (net_experts.c). */
 infer_status bind_expert_slot(struct binder *b, const struct slot_name *sn, uint32_t layer);
 
+/* SLOT_MLA_K to SLOT_MLA_KV (net_mla.c). */
+infer_status bind_mla_slot(struct binder *b, const struct slot_name *sn, uint32_t layer);
+
 #endif

@@ -79,6 +79,14 @@ static infer_status bind_bias(struct binder *b, const struct file_tensor *t, str
     return INFER_OK;
 }
 
+bool net_tensor_is_experts(const struct file_tensor *t)
+{
+    char name[NAME_MAX_LEN];
+    (void)snprintf(name, sizeof name, "%.*s", t->name.len < sizeof name ? (int)t->name.len : 0, t->name.data);
+    const char *end = strstr(name, ".weight"); /* one each: blk.0.ffn_up.7.weight */
+    return strstr(name, "_exps.weight") || (strstr(name, ".ffn_") && end && end[-1] >= '0' && end[-1] <= '9');
+}
+
 static bool one_each(const struct slot_name *sn)
 {
     const char *first = strstr(sn->name, "%u");

@@ -16,11 +16,17 @@ static uint64_t layer_bytes(const struct net *net, int32_t type)
     return net->h.n_head_kv * dev_kv_head_bytes(type, net->h.head_dim);
 }
 
+/* Keys and values; or the latent, which is both. */
+static uint64_t kinds(const struct net *net)
+{
+    return net->h.kv_lora ? 1 : 2;
+}
+
 struct dev_kv net_kv(const struct net *net, int32_t kv_type, uint32_t layer, bool exact)
 {
     int32_t type = group_type(kv_type, exact);
-    uint64_t bytes = layer_bytes(net, type), at = 2 * bytes * net->layers[layer].group_index;
-    return (struct dev_kv){type, net->h.n_head_kv, net->h.head_dim, at, at + bytes};
+    uint64_t bytes = layer_bytes(net, type), at = kinds(net) * bytes * net->layers[layer].group_index;
+    return (struct dev_kv){type, net->h.n_head_kv, net->h.head_dim, at, at + (kinds(net) - 1) * bytes};
 }
 
 uint64_t net_kv_page_bytes(const struct net *net, int32_t kv_type, uint32_t kv_group)
@@ -28,7 +34,7 @@ uint64_t net_kv_page_bytes(const struct net *net, int32_t kv_type, uint32_t kv_g
     bool exact = kv_group >= NET_LAYER_GROUPS;
     if (exact && !net_kv_is_mixed(kv_type))
         return 0;
-    return 2 * layer_bytes(net, group_type(kv_type, exact)) * net->group_layers[kv_group % NET_LAYER_GROUPS];
+    return kinds(net) * layer_bytes(net, group_type(kv_type, exact)) * net->group_layers[kv_group % NET_LAYER_GROUPS];
 }
 
 uint64_t net_kv_window(const struct net *net, uint64_t kv_recent, uint32_t kv_group)
@@ -74,7 +80,8 @@ void net_kv_blank(const struct net *net, int32_t kv_type, uint32_t kv_group, voi
         uint64_t bytes = dev_kv_head_bytes(kv.type, kv.head_dim);
         for (uint32_t h = 0; h < kv.n_head_kv; h++) {
             blank_head(&kv, (uint8_t *)page + kv.k_off + h * bytes, used, true);
-            blank_head(&kv, (uint8_t *)page + kv.v_off + h * bytes, used, false);
+            if (!dev_kv_is_shared(&kv))
+                blank_head(&kv, (uint8_t *)page + kv.v_off + h * bytes, used, false);
         }
     }
 }

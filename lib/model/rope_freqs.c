@@ -36,12 +36,12 @@ static double yarn_keep(const struct hparams *h, uint32_t i)
 
 void rope_frequencies(const struct hparams *h, const float *factors, bool local, float *inv_freq, float *mscale)
 {
-    bool own_base = local && h->rope_base_local != h->rope_base;
-    double base = own_base ? h->rope_base_local : h->rope_base;
-    enum rope_scaling scaling = own_base ? ROPE_SCALING_NONE : h->rope_scaling;
-    double magnitude = own_base ? 1.0 : h->rope_attn_factor;
+    bool plain = local && (h->rope_local_plain || h->rope_base_local != h->rope_base);
+    double base = local ? h->rope_base_local : h->rope_base;
+    enum rope_scaling scaling = plain ? ROPE_SCALING_NONE : h->rope_scaling;
+    double magnitude = plain ? 1.0 : h->rope_attn_factor;
     if (scaling == ROPE_SCALING_YARN && h->yarn_ext_factor != 0)
-        magnitude *= 1.0 + 0.1 * math_log_d(h->rope_factor);
+        magnitude *= h->yarn_log_mul != 0 ? 1.0 : 1.0 + 0.1 * math_log_d(h->rope_factor);
     *mscale = (float)magnitude;
     for (uint32_t i = 0; i < h->n_rot / 2; i++) {
         double f = math_pow(base, -2.0 * i / h->n_rot);

@@ -172,7 +172,7 @@ void bpe_encode(struct encoder *e, const char *s, size_t len)
         s = e->text.data;
         len = e->text.len;
     } else if ((t->pre->flags & PRETOK_NFC) && !uc_is_plain_nfc(s, len)) {
-        uc_normalize(UC_FORM_C, s, len, &e->text);
+        uc_normalize_old(UC_FORM_C, s, len, &e->text);
         s = e->text.data;
         len = e->text.len;
     }

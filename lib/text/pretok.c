@@ -123,7 +123,7 @@ static const struct pretok table[] = {
     {"dbrx", st_llama3, 0}, {"smaug-bpe", st_llama3, 0}, {"chatglm-bpe", st_llama3, 0},
     {"glm4", st_llama3, WHOLE}, {"glm5", st_llama3, WHOLE},
     {"qwen2", st_qwen2, PRETOK_NFC}, {"deepseek-r1-qwen", st_qwen2, 0}, {"kormo", st_qwen2, 0},
-    {"f2llmv2", st_qwen2, PRETOK_NFC}, {"megrez", st_qwen2, 0}, {"stablelm2", st_qwen2, 0},
+    {"f2llmv2", st_qwen2, PRETOK_NFC}, {"megrez", st_qwen2, 0}, {"stablelm2", st_qwen2, PRETOK_NFC},
     {"hunyuan", st_qwen2, 0}, {"solar-open", st_qwen2, 0}, {"grok-2", st_qwen2, 0},
     {"qwen35", st_qwen35, PRETOK_NFC}, {"ufakzeka", st_plain, 0},
     {"bailingmoe", st_qwen2, 0}, {"bailingmoe2", st_qwen2, 0}, {"llada-moe", st_qwen2, 0},

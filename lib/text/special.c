@@ -229,6 +229,35 @@ infer_status special_load(struct infer_tokenizer *t, infer_error *err)
     return INFER_OK;
 }
 
+/* A role by the spelling of its token. One that the vocabulary does not have is left out. */
+static infer_status read_text_id(const struct infer_tokenizer *t, const char *key, uint32_t *out, infer_error *err)
+{
+    struct file_str s;
+    infer_status st = file_get_string_or(t->file, key, "", &s, err);
+    if (st != INFER_OK || !s.len)
+        return st;
+    uint32_t id = tokjson_find_added(t, s.data, (size_t)s.len);
+    if (id != VOCAB_NONE)
+        *out = id;
+    return INFER_OK;
+}
+
+/* The ids that end generation, as generation_config.json lists them; those that the vocabulary does not have are left out. */
+static infer_status read_ends(struct infer_tokenizer *t, infer_error *err)
+{
+    static const char key[] = "tokenizer.huggingface.eos_token_ids";
+    struct file_array ids;
+    if (!file_has(t->file, key))
+        return INFER_OK;
+    infer_status st = file_get_ints(t->file, key, &ids, err);
+    for (uint64_t i = 0; st == INFER_OK && i < ids.count; i++) {
+        int64_t id = file_array_int(&ids, i);
+        if (id >= 0 && id < t->v.n)
+            set_end(&t->v, (uint32_t)id);
+    }
+    return st;
+}
+
 infer_status special_load_json(struct infer_tokenizer *t, infer_error *err)
 {
     const struct {
@@ -237,7 +266,15 @@ infer_status special_load_json(struct infer_tokenizer *t, infer_error *err)
     } ids[] = {{"tokenizer.ggml.bos_token_id", &t->bos}, {"tokenizer.ggml.eos_token_id", &t->eos}, {"tokenizer.ggml.eot_token_id", &t->eot},
                {"tokenizer.ggml.seperator_token_id", &t->sep}, {"tokenizer.ggml.padding_token_id", &t->pad},
                {"tokenizer.ggml.mask_token_id", &t->mask}};
+    const struct {
+        const char *key;
+        uint32_t *id;
+    } texts[] = {{"tokenizer.huggingface.bos_token", &t->bos}, {"tokenizer.huggingface.eos_token", &t->eos},
+                 {"tokenizer.huggingface.sep_token", &t->sep}, {"tokenizer.huggingface.pad_token", &t->pad},
+                 {"tokenizer.huggingface.mask_token", &t->mask}};
     infer_status st = INFER_OK;
+    for (size_t i = 0; st == INFER_OK && i < COUNT(texts); i++)
+        st = read_text_id(t, texts[i].key, texts[i].id, err);
     for (size_t i = 0; st == INFER_OK && i < COUNT(ids); i++)
         st = read_id(t, ids[i].key, *ids[i].id, ids[i].id, err);
     if (st == INFER_OK)
@@ -246,7 +283,7 @@ infer_status special_load_json(struct infer_tokenizer *t, infer_error *err)
         st = file_get_bool_or(t->file, "tokenizer.ggml.add_eos_token", t->add_eos, &t->add_eos, err);
     if (st == INFER_OK)
         apply_spellings(t);
-    return st;
+    return st == INFER_OK ? read_ends(t, err) : st;
 }
 
 /* ---- Finding them in text */

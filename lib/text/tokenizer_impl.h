@@ -89,6 +89,8 @@ size_t spm_next_cut(const struct infer_tokenizer *t, const char *s, size_t len, 
 infer_status tokjson_open(struct infer_tokenizer *t, infer_error *err);
 void tokjson_free(struct infer_tokenizer *t);
 infer_status tokjson_encode(struct encoder *e, const char *s, size_t len, uint32_t flags, infer_error *err);
+/* The id of an added token, or of a token of the vocabulary, with this spelling; or VOCAB_NONE. */
+uint32_t tokjson_find_added(const struct infer_tokenizer *t, const char *s, size_t len);
 /* Whether a space at the very end of a text is dropped. */
 bool tokjson_holds_space(const struct infer_tokenizer *t);
 /* Appends the text of the next token. */

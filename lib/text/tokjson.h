@@ -14,6 +14,7 @@
 
 #define TJ_MAX_STEPS 24   /* of normalizers, pre-tokenizers or decoders, Sequences flattened */
 #define TJ_MAX_STRING 512 /* bytes of a pattern that is a string, a prefix, a replacement and so on */
+#define TJ_MAX_TEXT ((size_t)1 << 20) /* bytes that decoders may make of a token, or normalizers of an added token */
 #define TJ_MAX_STRIP 64   /* characters in front of a text that a decoder drops */
 #define TJ_MAX_AFFIX 16   /* ids that the post-processor puts in front or behind */
 
@@ -67,6 +68,7 @@ enum { ADDED_LSTRIP = 1, ADDED_RSTRIP = 2, ADDED_SINGLE_WORD = 4, ADDED_NORMALIZ
 struct added_token {
     uint32_t id, flags;
     uint32_t off, len; /* of the content in the pool of spellings */
+    struct json_text shown; /* the content as normalizers leave it, which is what decodes; NULL: as it is */
 };
 
 struct affix {
@@ -92,6 +94,7 @@ struct tokjson {
     uint32_t n_scores;     /* of the vocabulary itself */
     double unk_score;      /* Unigram */
     char *pool;            /* spellings */
+    uint32_t pool_len;
 
     struct added_token *added;
     uint32_t n_added;
@@ -113,6 +116,7 @@ struct tj_run {
     const struct infer_tokenizer *t;
     struct encoder *e;
     struct buf norm[2];               /* normalised text */
+    bool dropped;                     /* what the text began with is gone from it */
     struct buf level[TJ_MAX_STEPS][2]; /* text that a pre-tokenizer changed */
     struct pattern_scratch patterns;
     infer_status st;                  /* of patterns */
@@ -157,6 +161,8 @@ struct tj_lists {
     struct json_text vocab, merges, added;
 };
 infer_status tj_read_vocab(struct tj_reader *r, const struct tj_lists *lists);
+/* The spelling of a token that is decoded. */
+struct json_text added_shown(const struct infer_tokenizer *t, uint32_t id);
 infer_status tj_read_merges(struct tj_reader *r, struct json_text merges);
 infer_status added_build(struct tj_reader *r);
 infer_status tj_model_open(struct infer_tokenizer *t, infer_error *err);

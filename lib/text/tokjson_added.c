@@ -107,6 +107,15 @@ infer_status affix_open(struct tj_reader *r, const struct json *post_processor)
     return st;
 }
 
+uint32_t tokjson_find_added(const struct infer_tokenizer *t, const char *s, size_t len)
+{
+    const struct tokjson *j = t->json;
+    for (uint32_t i = 0; i < j->n_added; i++)
+        if (j->added[i].len == len && !memcmp(j->pool + j->added[i].off, s, len))
+            return j->added[i].id;
+    return vocab_find(&t->v, s, len);
+}
+
 /* ---- Building the sets */
 
 static bool is_spelled(const struct tokjson *j, const struct added_token *a, const char *zstr)
@@ -146,29 +155,18 @@ static void settle_roles(struct infer_tokenizer *t)
 static bool collect(struct infer_tokenizer *t, bool normalized, bool control, struct trie_key *keys, uint32_t *n, struct buf *texts)
 {
     const struct tokjson *j = t->json;
-    struct encoder e = {.t = t};
-    struct token_ids none;
-    struct tj_run run;
-    token_ids_init(&none, &t->env->alloc);
-    e.ids = &none;
-    tj_run_init(&run, t, &e);
     *n = 0;
-    for (uint32_t i = 0; i < j->n_added && buf_ok(texts) && !tj_failed(&run); i++) {
+    for (uint32_t i = 0; i < j->n_added && buf_ok(texts); i++) {
         const struct added_token *a = &j->added[i];
-        const char *s = j->pool + a->off;
-        size_t len = a->len;
+        const char *s = a->shown.p ? a->shown.p : j->pool + a->off;
+        size_t len = a->shown.p ? a->shown.len : a->len;
         bool user = vocab_kind(&t->v, a->id) == INFER_TOKEN_USER_DEFINED;
         if (!len || !(a->flags & ADDED_NORMALIZED) == normalized || (!user && !control))
-            continue;
-        if (normalized)
-            tj_normalize(&run, &s, &len);
-        if (!len || len > UINT32_MAX)
             continue;
         keys[(*n)++] = (struct trie_key){NULL, (uint32_t)len, i};
         buf_put(texts, s, len);
     }
-    bool ok = !tj_failed(&run) && buf_ok(texts);
-    tj_run_free(&run);
+    bool ok = buf_ok(texts);
     size_t at = 0;
     for (uint32_t i = 0; ok && i < *n; at += keys[i++].len) /* only now does the buffer stay where it is */
         keys[i].text = texts->data + at;
@@ -195,31 +193,87 @@ static bool build_set(struct infer_tokenizer *t, bool normalized, bool control)
     return ok;
 }
 
+struct json_text added_shown(const struct infer_tokenizer *t, uint32_t id)
+{
+    const struct tokjson *j = t->json;
+    int32_t kind = vocab_kind(&t->v, id);
+    bool added = kind == INFER_TOKEN_CONTROL || kind == INFER_TOKEN_USER_DEFINED || kind == INFER_TOKEN_UNKNOWN;
+    for (uint32_t i = 0; added && i < j->n_added; i++)
+        if (j->added[i].id == id && j->added[i].shown.p)
+            return j->added[i].shown;
+    return (struct json_text){str_of(&t->v.pieces, id), t->v.pieces.at[id].len};
+}
+
+/* What normalizers make of the added tokens that go through them. */
+static bool normalize_added(struct infer_tokenizer *t, struct tj_run *run)
+{
+    struct tokjson *j = t->json;
+    for (uint32_t i = 0; i < j->n_added && !tj_failed(run); i++) {
+        struct added_token *a = &j->added[i];
+        const char *s = j->pool + a->off;
+        size_t len = a->len;
+        if (!(a->flags & ADDED_NORMALIZED) || !len || !j->n_norms)
+            continue;
+        tj_normalize(run, &s, &len);
+        if (len == a->len && !memcmp(s, j->pool + a->off, len))
+            continue;
+        a->shown = (struct json_text){arena_strdup(&j->arena, s, len), len};
+        if (!a->shown.p)
+            return false;
+    }
+    return !tj_failed(run);
+}
+
 /* The text that a token stands for in the middle of a text. */
 static infer_status make_texts(struct infer_tokenizer *t, infer_error *err)
 {
     struct vocab *v = &t->v;
+    const struct tokjson *j = t->json;
     struct buf out;
-    buf_init(&out, v->alloc, 0);
+    uint32_t *shown = mem_zarray(v->alloc, v->n, sizeof *shown); /* place in added + 1, of those that normalizers change */
+    for (uint32_t i = 0; shown && i < j->n_added; i++)
+        if (j->added[i].shown.p)
+            shown[j->added[i].id] = i + 1;
+    buf_init(&out, v->alloc, 16 * ((size_t)j->pool_len + v->n) + TJ_MAX_TEXT);
     v->bytes.at = mem_array(v->alloc, v->n, sizeof *v->bytes.at);
     (void)buf_reserve(&out, v->n);
-    for (uint32_t i = 0; v->bytes.at && i < v->n && buf_ok(&out) && out.len < UINT32_MAX; i++) {
+    for (uint32_t i = 0; shown && v->bytes.at && i < v->n && buf_ok(&out) && out.len < UINT32_MAX; i++) {
         size_t from = out.len;
-        if (v->pieces.at[i].len)
-            tj_token_text(t->json, str_of(&v->pieces, i), v->pieces.at[i].len, false, &out);
+        struct json_text s = {str_of(&v->pieces, i), v->pieces.at[i].len};
+        if (shown[i])
+            s = j->added[shown[i] - 1].shown;
+        if (s.len)
+            tj_token_text(j, s.p, s.len, false, &out);
         v->bytes.at[i] = (struct str_at){(uint32_t)from, (uint32_t)(out.len - from)};
     }
     v->byte_pool = out.data;
     v->bytes.base = out.data ? out.data : "";
-    if (!v->bytes.at || !buf_ok(&out))
+    bool ok = v->bytes.at && shown && !out.no_memory;
+    mem_free(v->alloc, shown);
+    if (!ok)
         return err_no_memory(err);
-    return out.len < UINT32_MAX ? INFER_OK : err_set(err, INFER_ERROR_LIMIT, "the tokens' texts take more than 4 GiB");
+    return out.len < UINT32_MAX && buf_ok(&out) ? INFER_OK
+                                                : file_failed(t->file, err, err_set(err, INFER_ERROR_LIMIT, "decoders make the tokens' texts too long"));
 }
 
 infer_status added_build(struct tj_reader *r)
 {
     struct infer_tokenizer *t = r->t;
+    struct encoder e = {.t = t};
+    struct token_ids none;
+    struct tj_run run;
     settle_roles(t);
+    token_ids_init(&none, &t->env->alloc);
+    e.ids = &none;
+    tj_run_init(&run, t, &e);
+    run.norm[0].limit = run.norm[1].limit = TJ_MAX_TEXT;
+    bool ok = normalize_added(t, &run);
+    infer_status st = run.st;
+    tj_run_free(&run);
+    if (st == INFER_ERROR_LIMIT)
+        return tj_fail(r, st, NULL, "normalizers make an added token too long");
+    if (!ok)
+        return err_no_memory(r->err);
     for (int i = 0; i < 4; i++)
         if (!build_set(t, i / 2, i % 2))
             return err_no_memory(r->err);
@@ -292,7 +346,7 @@ static void normalize_text(struct tj_run *run, const char *s, size_t len, uint32
     tj_normalize(run, &s, &len);
     if (!len || tj_failed(run))
         return;
-    const struct finder f = {run, &run->j->found[1][flags & INFER_PARSE_SPECIAL ? 1 : 0], cut_text, flags, first};
+    const struct finder f = {run, &run->j->found[1][flags & INFER_PARSE_SPECIAL ? 1 : 0], cut_text, flags, first && !run->dropped};
     find_added(&f, s, len);
 }
 

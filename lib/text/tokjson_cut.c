@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "text/bert.h"
 #include "text/pretok_impl.h"
 #include "text/tokjson.h"
+#include "text/unicode_hf.h"
 
 /* ---- Reading the declaration */
 
@@ -207,12 +207,11 @@ static void cut_pattern(struct cutter *c, const struct pattern *p, size_t len)
 
 static bool is_match(const struct cut_step *step, uint32_t cp)
 {
-    uint32_t props = uc_props(cp);
     switch (step->kind) {
-    case CUT_DIGITS: return uc_in(props, UC_NUMBER);
-    case CUT_PUNCTUATION: return bert_is_punct(cp, props);
+    case CUT_DIGITS: return hf_is_number(cp);
+    case CUT_PUNCTUATION: return hf_is_punct(cp);
     case CUT_CHAR: return cp == step->cp;
-    default: return (props & UC_SPACE) != 0;
+    default: return (uc_props(cp) & UC_SPACE) != 0;
     }
 }
 
@@ -253,9 +252,9 @@ static void cut_bert(struct cutter *c, size_t len)
     const char *s = c->s, *end = s + len, *begin = s;
     while (s < end && !tj_failed(c->run)) {
         const char *at = s;
-        uint32_t cp = next_cp(&s), props = uc_props(cp);
-        bool space = (props & UC_SPACE) != 0;
-        if (!space && !bert_is_punct(cp, props))
+        uint32_t cp = next_cp(&s);
+        bool space = (uc_props(cp) & UC_SPACE) != 0;
+        if (!space && !hf_is_punct(cp))
             continue;
         put_piece(c, (size_t)(begin - c->s), (size_t)(at - c->s));
         if (!space)

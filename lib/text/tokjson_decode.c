@@ -222,8 +222,8 @@ void tj_token_text(const struct tokjson *j, const char *s, size_t len, bool firs
         return;
     }
     for (int i = 0; i < 2; i++)
-        buf_init(&work[i], out->alloc, 0);
-    for (uint32_t i = 0; i < j->n_decodes; i++) {
+        buf_init(&work[i], out->alloc, TJ_MAX_TEXT);
+    for (uint32_t i = 0; i < j->n_decodes && buf_ok(&work[0]) && buf_ok(&work[1]); i++) {
         struct buf *to = &work[i % 2];
         to->len = 0;
         apply(&j->decodes[i], s, len, first, to);
@@ -233,6 +233,7 @@ void tj_token_text(const struct tokjson *j, const char *s, size_t len, bool firs
     buf_put(out, s, len);
     for (int i = 0; i < 2; i++) {
         out->no_memory = out->no_memory || work[i].no_memory;
+        out->over_limit = out->over_limit || work[i].over_limit;
         buf_free(&work[i]);
     }
 }
@@ -264,7 +265,8 @@ void tokjson_text(const struct infer_tokenizer *t, infer_detokenizer *state, uin
         return;
     size_t from = out->len;
     if (!(state->started & SEEN)) {
-        tj_token_text(j, str_of(&v->pieces, id), v->pieces.at[id].len, true, out);
+        struct json_text s = added_shown(t, id);
+        tj_token_text(j, s.p, s.len, true, out);
         state->started = j->strip_start ? SEEN : TEXT_BEGUN;
     } else
         buf_put(out, str_of(&v->bytes, id), v->bytes.at[id].len);

@@ -2,9 +2,8 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "text/bert.h"
 #include "text/tokjson.h"
-#include "text/unicode.h"
+#include "text/unicode_hf.h"
 
 /* ---- Reading the declaration */
 
@@ -108,7 +107,7 @@ static void put_cp(struct buf *out, uint32_t cp)
 
 static void put_lower(struct buf *out, uint32_t cp)
 {
-    put_cp(out, uc_lower(cp));
+    put_cp(out, hf_lower(cp));
     if (cp == 0x130) /* the one letter whose lower case is two characters */
         put_cp(out, 0x307);
 }
@@ -127,14 +126,14 @@ static void put_clean(struct buf *out, uint32_t cp)
 {
     bool space = cp == '\t' || cp == '\n' || cp == '\r';
     uint32_t props = uc_props(cp);
-    if (!space && (!cp || cp == 0xFFFD || bert_is_control(cp, props)))
+    if (!space && (!cp || cp == 0xFFFD || hf_is_control(cp)))
         return;
     put_cp(out, space || (props & UC_SPACE) ? ' ' : cp);
 }
 
 static void put_spaced_ideograph(struct buf *out, uint32_t cp)
 {
-    bool ideograph = bert_is_ideograph(cp);
+    bool ideograph = hf_is_ideograph(cp);
     if (ideograph)
         buf_putc(out, ' ');
     put_cp(out, cp);
@@ -144,22 +143,23 @@ static void put_spaced_ideograph(struct buf *out, uint32_t cp)
 
 static void put_unaccented(struct buf *out, uint32_t cp)
 {
-    if (!uc_in(uc_props(cp), UC_BIT(UC_MN)))
+    if (!hf_is_nonspacing(cp))
         put_cp(out, cp);
 }
 
 static void put_unmarked(struct buf *out, uint32_t cp)
 {
-    if (!uc_in(uc_props(cp), UC_MARK))
+    if (!hf_is_mark(cp))
         put_cp(out, cp);
 }
 
-static void each_char(const char *s, size_t len, struct buf *out, void (*put)(struct buf *out, uint32_t cp))
+static void each_char(struct tj_run *run, const char *s, size_t len, struct buf *out, void (*put)(struct buf *out, uint32_t cp))
 {
     size_t used;
     for (size_t i = 0; i < len && buf_ok(out); i += used) {
         used = 1;
         put(out, (uint8_t)s[i] < 0x80 ? (uint8_t)s[i] : utf8_decode(s + i, len - i, &used));
+        run->dropped = run->dropped || !out->len;
     }
 }
 
@@ -173,6 +173,7 @@ static void replace(struct tj_run *run, const struct norm_step *n, const char *s
     while (pattern_next(&w, &from, &to) && buf_ok(out)) {
         buf_put(out, s + done, from - done);
         buf_put(out, n->content.p, n->content.len);
+        run->dropped = run->dropped || (to && !out->len);
         done = to;
     }
     if (w.st != INFER_OK)
@@ -182,15 +183,16 @@ static void replace(struct tj_run *run, const struct norm_step *n, const char *s
 
 /* SentencePiece's map, applied to characters as people see them and, where that finds nothing, to code points; a sequence is replaced by
  * what its shortest mapped beginning stands for. */
-static void precompiled(const struct charsmap *m, const char *s, size_t len, struct buf *out)
+static void precompiled(struct tj_run *run, const struct charsmap *m, const char *s, size_t len, struct buf *out)
 {
     const char *to;
     size_t used, n;
     for (size_t i = 0; i < len && buf_ok(out);) {
-        size_t cluster = uc_cluster(s + i, len - i);
+        size_t cluster = hf_cluster(s + i, len - i);
         if (cluster < 6 && charsmap_shortest(m, s + i, cluster, &to, &n)) {
             buf_put(out, to, n);
             i += cluster;
+            run->dropped = run->dropped || !out->len;
             continue;
         }
         for (size_t end = i + cluster; i < end; i += used) {
@@ -199,6 +201,7 @@ static void precompiled(const struct charsmap *m, const char *s, size_t len, str
                 buf_put(out, to, n);
             else
                 buf_put(out, s + i, used);
+            run->dropped = run->dropped || !out->len;
         }
     }
 }
@@ -215,15 +218,15 @@ static void apply(struct tj_run *run, const char **s, size_t *len, int *side, co
     struct buf *out = &run->norm[*side];
     out->len = 0;
     switch (n->kind) {
-    case NORM_NFC: uc_normalize(UC_FORM_C, *s, *len, out); break;
-    case NORM_NFD: uc_normalize(UC_FORM_D, *s, *len, out); break;
-    case NORM_NFKC: uc_normalize(UC_FORM_KC, *s, *len, out); break;
-    case NORM_NFKD: uc_normalize(UC_FORM_KD, *s, *len, out); break;
-    case NORM_LOWERCASE: each_char(*s, *len, out, put_lower); break;
-    case NORM_STRIP_ACCENTS: each_char(*s, *len, out, put_unmarked); break;
-    case NORM_NMT: each_char(*s, *len, out, put_nmt); break;
+    case NORM_NFC: uc_normalize_old(UC_FORM_C, *s, *len, out); break;
+    case NORM_NFD: uc_normalize_old(UC_FORM_D, *s, *len, out); break;
+    case NORM_NFKC: uc_normalize_old(UC_FORM_KC, *s, *len, out); break;
+    case NORM_NFKD: uc_normalize_old(UC_FORM_KD, *s, *len, out); break;
+    case NORM_LOWERCASE: each_char(run, *s, *len, out, put_lower); break;
+    case NORM_STRIP_ACCENTS: each_char(run, *s, *len, out, put_unmarked); break;
+    case NORM_NMT: each_char(run, *s, *len, out, put_nmt); break;
     case NORM_REPLACE: replace(run, n, *s, *len, out); break;
-    case NORM_PRECOMPILED: precompiled(&n->charsmap, *s, *len, out); break;
+    case NORM_PRECOMPILED: precompiled(run, &n->charsmap, *s, *len, out); break;
     case NORM_BYTE_LEVEL: byte_chars(run->j, *s, *len, out); break;
     default:
         buf_put(out, n->content.p, n->content.len);
@@ -249,7 +252,7 @@ static void apply_bert(struct tj_run *run, const char **s, size_t *len, int *sid
             out = &run->norm[*side];
         }
         out->len = 0;
-        each_char(*s, *len, out, puts[i]);
+        each_char(run, *s, *len, out, puts[i]);
         *s = out->data ? out->data : "";
         *len = out->len;
         *side ^= 1;
@@ -265,12 +268,14 @@ static bool changes_nothing(const struct norm_step *n, const char *s, size_t len
 void tj_normalize(struct tj_run *run, const char **s, size_t *len)
 {
     int side = 0;
+    run->dropped = false;
     for (uint32_t i = 0; i < run->j->n_norms && *len; i++) {
         const struct norm_step *n = &run->j->norms[i];
         if (changes_nothing(n, *s, *len))
             continue;
         if (n->kind == NORM_STRIP) {
             size_t end = n->right ? strip_end(*s, 0, *len) : *len, begin = n->left ? strip_begin(*s, 0, end) : 0;
+            run->dropped = run->dropped || begin;
             *s += begin;
             *len = end - begin;
         } else if (n->kind == NORM_BERT)

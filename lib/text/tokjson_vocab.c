@@ -230,7 +230,7 @@ static infer_status place_added(struct lists *l)
         if (st != INFER_OK)
             return st;
         vocab_set_kind(v, e[i].id, e[i].flags & ADDED_SPECIAL ? INFER_TOKEN_CONTROL : INFER_TOKEN_USER_DEFINED);
-        j->added[j->n_added++] = (struct added_token){e[i].id, e[i].flags, e[i].off, e[i].len};
+        j->added[j->n_added++] = (struct added_token){.id = e[i].id, .flags = e[i].flags, .off = e[i].off, .len = e[i].len};
     }
     return INFER_OK;
 }
@@ -247,6 +247,7 @@ static infer_status place_all(struct lists *l)
         return tj_fail(l->r, INFER_ERROR_VALUE, NULL, "the greatest id is %u but there are only %llu tokens", l->n_ids - 1,
                        (unsigned long long)n);
     t->json->pool = l->pool.data; /* of the tokenizer from now on */
+    t->json->pool_len = (uint32_t)l->pool.len;
     v->pieces.base = l->pool.data ? l->pool.data : "";
     v->pieces.at = mem_zarray(v->alloc, v->n, sizeof *v->pieces.at);
     v->attr = mem_zarray(v->alloc, v->n, 1);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "text/unicode_hf.h"
 
 struct lower_run {
     uint32_t first;
@@ -35,13 +36,6 @@ bool uc_is_word(uint32_t cp)
     /* Other_Alphabetic symbols (circled and squared letters), and the two joiners. */
     return (cp >= 0x24B6 && cp <= 0x24E9) || (cp >= 0x1F130 && cp <= 0x1F149) || (cp >= 0x1F150 && cp <= 0x1F169) ||
            (cp >= 0x1F170 && cp <= 0x1F189) || cp == 0x200C || cp == 0x200D;
-}
-
-size_t uc_cluster(const char *s, size_t len)
-{
-    size_t used;
-    (void)utf8_decode(s, len, &used);
-    return used;
 }
 
 uint32_t uc_lower(uint32_t cp)
@@ -91,6 +85,7 @@ struct segment {
     uint32_t *spare; /* for sorting */
     size_t len, cap;
     bool no_memory;
+    bool compat, old; /* NFKC, NFKD; characters newer than Unicode 9 do not change */
 };
 
 static bool segment_grow(struct segment *s)
@@ -119,7 +114,7 @@ static void segment_put(struct segment *s, uint32_t cp)
     if (s->len == s->cap && !segment_grow(s))
         return;
     s->cps[s->len] = cp;
-    s->ccc[s->len++] = combining_class(cp);
+    s->ccc[s->len++] = s->old && hf_is_inert(cp) ? 0 : combining_class(cp);
 }
 
 /* The decomposition of cp in a table: its first place in the table's data and the one behind its last. False: none. */
@@ -140,10 +135,14 @@ static bool find_decomposition(const uint32_t *cps, const uint16_t *off, size_t 
     return true;
 }
 
-static void segment_decompose(struct segment *s, uint32_t cp, bool compat)
+static void segment_decompose(struct segment *s, uint32_t cp)
 {
     size_t from, to;
-    if (compat && cp >= 0xA0 && find_decomposition(compat_cp, compat_off, COUNT(compat_cp), cp, &from, &to)) {
+    if (s->old && hf_is_inert(cp)) {
+        segment_put(s, cp);
+        return;
+    }
+    if (s->compat && cp >= 0xA0 && find_decomposition(compat_cp, compat_off, COUNT(compat_cp), cp, &from, &to)) {
         for (size_t i = from; i < to; i++)
             segment_put(s, compat_data[i]);
         return;
@@ -180,7 +179,7 @@ static void sort_marks(struct segment *s, size_t from, size_t to)
         s->spare[at[s->ccc[i]]++] = s->cps[i];
     memcpy(s->cps + from, s->spare, (to - from) * sizeof *s->cps);
     for (size_t i = from; i < to; i++)
-        s->ccc[i] = combining_class(s->cps[i]);
+        s->ccc[i] = combining_class(s->cps[i]); /* none of them is inert: that one's class would be 0 */
 }
 
 static void segment_order(struct segment *s)
@@ -227,7 +226,7 @@ static void segment_compose(struct segment *s)
         /* Blocked: something between the starter and this has no lower class. */
         bool blocked = starter == SIZE_MAX || (out > starter + 1 && (s->ccc[out - 1] >= ccc || !s->ccc[out - 1]));
         uint32_t c = blocked ? 0 : compose(s->cps[starter], cp);
-        if (c) {
+        if (c && !(s->old && hf_is_inert(c))) {
             s->cps[starter] = c;
             continue;
         }
@@ -260,10 +259,9 @@ static bool compat_joins(uint32_t cp)
 }
 
 /* A segment begins at a character that neither changes nor joins what stands before it. */
-void uc_normalize(enum uc_form form, const char *text, size_t len, struct buf *out)
+static void normalize(enum uc_form form, bool old, const char *text, size_t len, struct buf *out)
 {
-    struct segment s = {.alloc = out->alloc};
-    bool compat = form == UC_FORM_KC || form == UC_FORM_KD;
+    struct segment s = {.alloc = out->alloc, .old = old, .compat = form == UC_FORM_KC || form == UC_FORM_KD};
     size_t used = 0;
     for (size_t i = 0; i < len && buf_ok(out) && !s.no_memory; i += used) {
         uint32_t cp = (uint8_t)text[i];
@@ -272,14 +270,24 @@ void uc_normalize(enum uc_form form, const char *text, size_t len, struct buf *o
             cp = utf8_decode(text + i, len - i, &used);
         if (cp == UTF8_BAD)
             cp = 0xFFFD;
-        if (s.len && !(uc_props(cp) & UC_NFC) && !(compat && compat_joins(cp)))
+        if (s.len && !(uc_props(cp) & UC_NFC) && !(s.compat && compat_joins(cp)))
             segment_flush(&s, form, out);
-        segment_decompose(&s, cp, compat);
+        segment_decompose(&s, cp);
     }
     segment_flush(&s, form, out);
     if (s.no_memory)
         out->no_memory = true;
     mem_free(s.alloc, s.cps);
+}
+
+void uc_normalize(enum uc_form form, const char *text, size_t len, struct buf *out)
+{
+    normalize(form, false, text, len, out);
+}
+
+void uc_normalize_old(enum uc_form form, const char *text, size_t len, struct buf *out)
+{
+    normalize(form, true, text, len, out);
 }
 
 bool uc_is_plain_nfc(const char *text, size_t len)

@@ -36,15 +36,14 @@ static inline bool uc_in(uint32_t props, uint32_t set)
 /* A character of a word (\w): letters, marks, digits, connectors and what else is Alphabetic. */
 bool uc_is_word(uint32_t cp);
 
-/* Bytes of the first grapheme cluster of a text that is not empty. */
-size_t uc_cluster(const char *s, size_t len);
-
 /* Simple lower-case mapping. */
 uint32_t uc_lower(uint32_t cp);
 
 /* Canonical normalisation (UAX #15) of valid UTF-8; appends to out, whose flags tell of failure. Linear time. */
 enum uc_form { UC_FORM_C, UC_FORM_D, UC_FORM_KC, UC_FORM_KD };
 void uc_normalize(enum uc_form form, const char *text, size_t len, struct buf *out);
+/* The same as the `tokenizers` library does it: with Unicode 9's tables, so newer characters stay as they are. */
+void uc_normalize_old(enum uc_form form, const char *text, size_t len, struct buf *out);
 /* True when every character stays as it is under NFC whatever surrounds it: then the text is NFC. */
 bool uc_is_plain_nfc(const char *text, size_t len);
 

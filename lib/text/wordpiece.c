@@ -3,9 +3,8 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "text/bert.h"
 #include "text/tokenizer_impl.h"
-#include "text/unicode.h"
+#include "text/unicode_hf.h"
 
 #define MAX_WORD 100 /* characters; longer words are unknown (max_input_chars_per_word) */
 
@@ -51,16 +50,16 @@ static void take_char(struct encoder *e, uint32_t cp, uint32_t *chars)
     const struct infer_tokenizer *t = e->t;
     uint32_t props = uc_props(cp);
     bool space = cp == '\t' || cp == '\n' || cp == '\r';
-    if (!space && (!cp || cp == 0xFFFD || bert_is_control(cp, props)))
+    if (!space && (!cp || cp == 0xFFFD || hf_is_control(cp)))
         return;
-    if (t->strip_accents && uc_in(props, UC_BIT(UC_MN)))
+    if (t->strip_accents && hf_is_nonspacing(cp))
         return;
-    bool alone = bert_is_ideograph(cp) || bert_is_punct(cp, props);
+    bool alone = hf_is_ideograph(cp) || hf_is_punct(cp);
     if (*chars && (alone || space || (props & UC_SPACE)))
         flush_word(e, chars);
     if (space || (props & UC_SPACE))
         return;
-    add_char(e, t->lowercase ? uc_lower(cp) : cp, chars);
+    add_char(e, t->lowercase ? hf_lower(cp) : cp, chars);
     if (t->lowercase && cp == 0x130) /* the one letter whose lower case is two characters */
         add_char(e, 0x307, chars);
     if (alone)
@@ -73,7 +72,7 @@ void wordpiece_encode(struct encoder *e, const char *s, size_t len)
     size_t used;
     e->text.len = 0;
     if (e->t->strip_accents) {
-        uc_normalize(UC_FORM_D, s, len, &e->text);
+        uc_normalize_old(UC_FORM_D, s, len, &e->text);
         s = e->text.data;
         len = e->text.len;
     }

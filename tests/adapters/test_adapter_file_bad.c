@@ -266,7 +266,9 @@ static void build_gguf(struct buf *b, const char *type, const char *a, const cha
 {
     uint64_t dims_a[3] = {32, 2, experts}, dims_b[3] = {rank_b, 3, experts};
     uint32_t n = experts ? 3 : 2;
-    gb_header(b, 3, 2, 3);
+    gb_header(b, 3, 2, 5);
+    gb_key(b, "adapter.lora.alpha", FILE_F32), buf_put(b, &(float){5}, 4);
+    gb_meta_array(b, "adapter.alora.invocation_tokens", FILE_U32, 2), gb_u32(b, 7), gb_u32(b, 9);
     gb_meta_str(b, "general.architecture", "llama");
     gb_meta_str(b, "general.type", "adapter");
     gb_meta_str(b, "adapter.type", type);
@@ -318,7 +320,8 @@ static void test_experts(void **state)
     assert_int_equal(a->n_targets, 12);
     const struct adapter_target *t = adapter_find_target(a, "blk.7.ffn_up.11.weight");
     assert_non_null(t);
-    assert_true(t->layer == 7 && t->rank == 2 && t->b.n_rows == 3 && t->scale == 1.0f);
+    assert_true(t->layer == 7 && t->rank == 2 && t->b.n_rows == 3 && t->scale == 2.5f);
+    assert_true(a->n_invocation == 2 && a->invocation[0] == 7 && a->invocation[1] == 9);
     assert_ptr_equal(t->a.data, (const uint8_t *)a->file->tensors[0].data + 11 * 2 * 32 * 4);
     assert_ptr_equal(t->b.data, (const uint8_t *)a->file->tensors[1].data + 11 * 3 * 2 * 4);
     adapter_release(a);

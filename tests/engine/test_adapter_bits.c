@@ -1,51 +1,6 @@
 /* Adapters: numbers against PEFT and PyTorch, and bits: base bits without effect, alone and in any batch, in chunks, with threads and CPU variants. */
 #include "adapter_tests.h"
 
-#include <math.h>
-
-static double worst_error(const struct golden *g, const float *got)
-{
-    double worst = 0;
-    for (uint32_t p = 0; p < g->n_prompt; p++) {
-        const float *ref = g->logits + (size_t)p * g->n_vocab, *x = got + (size_t)p * g->n_vocab;
-        double lo = ref[0], hi = ref[0], err = 0;
-        for (uint32_t i = 0; i < g->n_vocab; i++) {
-            lo = fmin(lo, ref[i]);
-            hi = fmax(hi, ref[i]);
-            err = fmax(err, fabs((double)x[i] - (double)ref[i]));
-        }
-        worst = fmax(worst, err / (hi - lo));
-    }
-    return worst;
-}
-
-static void check_greedy(infer_session *s, const struct golden *g)
-{
-    for (uint32_t i = 0; i < g->n_greedy; i++) {
-        infer_sample_result r;
-        INFER_INIT(&r);
-        ok(infer_session_sample(s, &r, &error));
-        assert_int_equal(r.id, g->greedy[i]);
-        ok(infer_session_append(s, &r.id, 1, &error));
-        infer_step_item it = item_of(s, INFER_LOGITS_LAST);
-        ok(infer_step(&it, 1, NULL, &error));
-    }
-}
-
-/* The session, which has its adapters, gives the golden's logits and greedy tokens. */
-static void matches(infer_session *s, const char *name)
-{
-    struct golden g = adapter_golden(name);
-    float *got = prompt_logits(s, &g);
-    double e = worst_error(&g, got);
-    if (!(e <= 1e-4))
-        fail_msg("%s: %g of the range", name, e);
-    check_greedy(s, &g);
-    free(got);
-    golden_free(&g);
-    infer_session_release(s);
-}
-
 static void test_lora(void **state)
 {
     (void)state;

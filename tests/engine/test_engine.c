@@ -350,7 +350,7 @@ static void test_many_threads(void **state)
 static void test_recording_device(void **state)
 {
     (void)state;
-    static const char *const names[] = {"llama", "llama-mix32", "gemma3", "gpt2", "mixtral", "qwen3moe-q4_k", NULL};
+    static const char *const names[] = {"llama", "llama-mix32", "gemma3", "gpt2", "mixtral", "qwen3moe-q4_k", "qwen2moe", "deepseek2-kv_b", "deepseek3", NULL};
     for (size_t k = 0; names[k]; k++) {
         struct golden g = golden_read(names[k]);
         struct test_alloc t = {0};

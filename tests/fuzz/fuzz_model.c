@@ -21,6 +21,11 @@ static const char *const base_names[] = {
     "/tests/data/fixtures/llama-yarn.gguf",       "/tests/data/fixtures/llama3-rope.gguf",
     "/tests/data/fixtures/qwen3.gguf",            "/tests/data/fixtures/gemma3.gguf",
     "/tests/data/fixtures/qwen2.gguf",            "/tests/data/fixtures/llama-bias.gguf",
+    "/tests/data/fixtures/gemma2.gguf",           "/tests/data/fixtures/phi3.gguf",
+    "/tests/data/fixtures/mistral3.gguf",         "/tests/data/fixtures/granite.gguf",
+    "/tests/data/fixtures/nemotron.gguf",         "/tests/data/fixtures/olmo3.gguf",
+    "/tests/data/fixtures/starcoder2.gguf",       "/tests/data/fixtures/stablelm.gguf",
+    "/tests/data/fixtures/stablelm-parallel.gguf", /* at the end: a seed names its file by number */
 };
 #define N_BASES (sizeof base_names / sizeof *base_names)
 

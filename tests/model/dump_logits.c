@@ -1,4 +1,4 @@
-/* dump_logits MODEL IDS WINDOW OUT [exact|precise] [f16|f32|bf16]: for scripts/accuracy.py. IDS: little-endian int32 token ids; every WINDOW of them is
+/* dump_logits MODEL IDS WINDOW OUT [exact|precise] [f16|f32|bf16] [ADAPTER]: for scripts/accuracy.py and check_adapter.py. IDS: little-endian int32 token ids; every WINDOW of them is
  * one sequence. OUT: float32 logits [ids][vocab] of every position. Not a test. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ int main(int argc, char **argv)
     infer_session_options so;
     uint64_t n;
     if (argc < 5) {
-        fprintf(stderr, "usage: dump_logits MODEL IDS WINDOW OUT [exact|precise] [f16|f32|bf16]\n");
+        fprintf(stderr, "usage: dump_logits MODEL IDS WINDOW OUT [exact|precise] [f16|f32|bf16] [ADAPTER]\n");
         return 1;
     }
     uint64_t window = strtoull(argv[3], NULL, 10);
@@ -63,6 +63,11 @@ int main(int argc, char **argv)
     check(infer_engine_create(&eo, &engine, &error));
     check(infer_model_open_path(engine, argv[1], &model, &error));
     check(infer_model_get_info(model, &info, &error));
+    infer_adapter_use use;
+    INFER_INIT(&use);
+    use.scale = 1;
+    if (argc > 7)
+        check(infer_adapter_open_path(model, argv[7], &use.adapter, &error));
     int32_t *ids = read_ids(argv[2], &n);
     FILE *out = fopen(argv[4], "wb");
     if (!out || !window) {
@@ -73,6 +78,7 @@ int main(int argc, char **argv)
         uint64_t len = n - at < window ? n - at : window;
         infer_session *s;
         check(infer_session_create(model, &so, &s, &error));
+        check(infer_session_set_adapters(s, &use, use.adapter != NULL, &error));
         check(infer_session_append(s, ids + at, len, &error));
         for (uint64_t done = 0; done < len;) {
             infer_step_item it;
@@ -98,6 +104,7 @@ int main(int argc, char **argv)
         return 1;
     }
     free(ids);
+    infer_adapter_release(use.adapter);
     infer_model_release(model);
     infer_engine_release(engine);
     return 0;

@@ -8,8 +8,9 @@
 
 const char *const golden_f32[] = {"llama", "llama-linear", "llama3-rope", "llama-yarn", "llama-bias", "smollm2", "qwen2",
                                   "qwen3", "gemma3", "gemma3-scaled", "gpt2", "mixtral", "qwen3moe", "gemma2",
-                                  "phi3", "phi3-window", "mistral", "granite", "nemotron", "olmo2",
-                                  "starcoder2", "stablelm", "stablelm-parallel", NULL};
+                                  "phi3", "phi3-window", "mistral", "mistral3", "granite", "nemotron", "olmo2",
+                                  "starcoder2", "stablelm", "stablelm-parallel", "olmo3", "qwen2moe", "olmoe", "deepseek2",
+                                  "deepseek2-kv_b", "deepseek2-groups", "deepseek3", NULL};
 const char *const golden_quantised[] = {"llama-q8_0", "llama-q4_0", "llama-q4_1", "llama-mix32", "llama-mix256", "mixtral-q4_0",
                                         "qwen3moe-q4_k", NULL};
 

@@ -488,7 +488,7 @@ int main(int argc, char **argv)
                 tests[n] = (struct CMUnitTest){names[n], kinds[k].fn, NULL, NULL, (void *)(uintptr_t)*f};
                 n++;
             }
-    static const char *const windowed[] = {"gemma3", "gemma3-scaled", "gemma2", "mistral"};
+    static const char *const windowed[] = {"gemma3", "gemma3-scaled", "gemma2", "mistral", "olmo3"};
     for (size_t i = 0; i < sizeof windowed / sizeof *windowed && chosen("windows", argc, argv); i++, n++) {
         (void)snprintf(names[n], sizeof names[n], "windows: %s", windowed[i]);
         tests[n] = (struct CMUnitTest){names[n], test_windows, NULL, NULL, (void *)(uintptr_t)windowed[i]};

@@ -149,9 +149,17 @@ static const struct bits bits_v1[] = {
     {"stablelm", 0x943e6272220c5c11},
     {"stablelm-parallel", 0x0eecdd47c176d6fc},
     {"mixtral", 0x70d9bc60d4beddab},
+    {"deepseek3", 0x418c978225cd8db3},
+    {"deepseek2-groups", 0x233867f456b3398f},
+    {"deepseek2-kv_b", 0xed912acbb6e2a337},
+    {"deepseek2", 0x575c00a5d3425d13},
+    {"olmoe", 0x06ff0b174fe2967e},
+    {"qwen2moe", 0xf8cd8996f426cbd4},
     {"qwen3moe", 0x6f02418d048e3f44},
     {"mixtral-q4_0", 0x00781cfb64bfe76e},
     {"qwen3moe-q4_k", 0x0da75108c2dea39c},
+    {"olmo3", 0x77599cce80eaa475},
+    {"mistral3", 0xe718e8b3b7b44b67},
 };
 
 /* The same with int8 KV. */
@@ -161,11 +169,12 @@ static const struct bits bits_int8_v1[] = {
     {"gemma3", 0xaaa0626aa284dff9},
     {"gpt2", 0x251c7ca78c77542a},
     {"llama-mix256", 0x0ff4892aea3061ae},
+    {"deepseek2", 0x4a98750d34bc98ef},
 };
 
 /* The same with the other compact types. */
 static const struct bits bits_int8_64_v1[] = {{"llama-mix256", 0x0ff4892aea3061ae}, {"llama", 0xbf4d96bcb8cb313d}}; /* small heads: as int8 */
-static const struct bits bits_mixed_v1[] = {{"llama", 0x9d0324a302de4649}, {"gemma3", 0x968ca02ba1066d35}};
+static const struct bits bits_mixed_v1[] = {{"llama", 0x9d0324a302de4649}, {"gemma3", 0x968ca02ba1066d35}, {"deepseek2", 0xa9a5b22b2661dc33}};
 
 static void check_bits(const struct bits *b, int32_t kv_type)
 {

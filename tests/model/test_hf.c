@@ -16,24 +16,34 @@ static char *folder_path(const char *name)
     return path;
 }
 
-static infer_session *open_session(const char *path)
+static infer_session *open_quantised(const char *path, int32_t type, uint32_t threads)
 {
     infer_engine_options eo;
     infer_engine *engine;
     infer_model *model;
     infer_session *session;
     infer_session_options so;
+    infer_open_options oo;
+    infer_source source;
     INFER_INIT(&error);
     INFER_INIT(&eo);
     INFER_INIT(&so);
-    eo.threads = 2;
+    INFER_INIT(&oo);
+    oo.quantise = type;
+    infer_source_path(&source, path, INFER_ZSTR);
+    eo.threads = threads;
     so.kv_type = INFER_KV_F32; /* f16 would round what differs in the last bit to its neighbour */
     ok(infer_engine_create(&eo, &engine, &error));
-    ok(infer_model_open_path(engine, path, &model, &error));
+    ok(infer_model_open(engine, &source, &oo, &model, &error));
     ok(infer_session_create(model, &so, &session, &error));
     infer_model_release(model);
     infer_engine_release(engine);
     return session;
+}
+
+static infer_session *open_session(const char *path)
+{
+    return open_quantised(path, 0, 2);
 }
 
 /* Logits of every prompt position into out [n_prompt][n_vocab]. */
@@ -123,10 +133,79 @@ static void test_golden(void **state)
     }
 }
 
+static int32_t type_in(infer_session *s, const char *name)
+{
+    infer_tensor_info t;
+    uint64_t i;
+    infer_file *f = infer_model_file(infer_session_model(s));
+    INFER_INIT(&t);
+    ok(infer_file_find_tensor(f, name, INFER_ZSTR, &i, &error));
+    ok(infer_file_tensor(f, i, &t, &error));
+    return t.type;
+}
+
+/* A file of weights that came from Q8_0 quantises to the bytes it came from. */
+static void test_quantise_back(void **state)
+{
+    (void)state;
+    struct golden g = golden_read("llama-q8_0");
+    size_t n = (size_t)g.n_prompt * g.n_vocab;
+    float *want = malloc(n * sizeof *want), *got = malloc(n * sizeof *got);
+    infer_session *s = open_session(fixture_path("llama-q8_0"));
+    run_prompt(s, &g, want);
+    infer_session_release(s);
+    for (uint32_t threads = 1; threads <= 3; threads++) {
+        s = open_quantised(fixture_path("llama-q8_0-f32"), INFER_TYPE_Q8_0, threads);
+        assert_int_equal(type_in(s, "blk.0.attn_q.weight"), INFER_TYPE_Q8_0);
+        assert_int_equal(type_in(s, "token_embd.weight"), INFER_TYPE_Q8_0);
+        assert_int_equal(type_in(s, "blk.0.attn_norm.weight"), INFER_TYPE_F32);
+        run_prompt(s, &g, got);
+        assert_memory_equal(want, got, n * sizeof *got);
+        infer_session_release(s);
+    }
+    free(want);
+    free(got);
+    golden_free(&g);
+}
+
+/* Folders quantise too; rows of 64 are no whole blocks of the K types, which then give Q8_0. */
+static void test_quantise_folders(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int32_t type, layer, output;
+        double most;
+    } cases[] = {
+        {"llama", INFER_TYPE_Q8_0, INFER_TYPE_Q8_0, INFER_TYPE_Q8_0, 0.1},
+        {"llama", INFER_TYPE_Q4_0, INFER_TYPE_Q4_0, INFER_TYPE_Q8_0, 0.8},
+        {"llama", INFER_TYPE_Q4_K, INFER_TYPE_Q8_0, INFER_TYPE_Q8_0, 0.1},
+        {"gemma3", INFER_TYPE_Q8_0, INFER_TYPE_Q8_0, 0, 0.1},
+        {"llama-mix256-f32", INFER_TYPE_Q6_K, INFER_TYPE_Q6_K, INFER_TYPE_Q6_K, 0.15},
+        {"llama-mix256-f32", INFER_TYPE_Q4_K, INFER_TYPE_Q4_K, INFER_TYPE_Q6_K, 0.8},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool file = strstr(cases[i].name, "-f32") != NULL;
+        struct golden g = golden_read(file ? "llama-mix256" : cases[i].name);
+        float *got = malloc((size_t)g.n_prompt * g.n_vocab * sizeof *got);
+        infer_session *s = open_quantised(file ? fixture_path(cases[i].name) : folder_path(cases[i].name), cases[i].type, 2);
+        assert_int_equal(type_in(s, "blk.0.attn_q.weight"), cases[i].layer);
+        if (cases[i].output)
+            assert_int_equal(type_in(s, "output.weight"), cases[i].output);
+        run_prompt(s, &g, got);
+        double off = difference(&g, g.logits, got);
+        print_message("# %s to %s: within %.4f\n", cases[i].name, infer_type_name(cases[i].type), off);
+        assert_true(off > 1e-5 && off < cases[i].most);
+        infer_session_release(s);
+        free(got);
+        golden_free(&g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_golden), cmocka_unit_test(test_quantise_back), cmocka_unit_test(test_quantise_folders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/dtype.h"
 #include "failing_io.h"
+#include "formats/zip_build.h"
 #include "model/hf.h"
 
 #define FIXTURE INFER_SOURCE_DIR "/tests/data/fixtures/llama3-rope"
@@ -471,6 +472,85 @@ static void test_shards(void **state)
     file_release(g);
 }
 
+static void put_text_op(struct buf *b, const char *s, size_t len)
+{
+    buf_putc(b, 'X');
+    zb_u32(b, (uint32_t)len);
+    buf_put(b, s, len);
+}
+
+static void put_number_op(struct buf *b, uint64_t v)
+{
+    buf_putc(b, 'J');
+    zb_u32(b, (uint32_t)v);
+}
+
+/* What torch.save writes for an F32 tensor with the storage `key`. */
+static void put_tensor_ops(struct buf *b, const struct file_tensor *t, const char *key)
+{
+    put_text_op(b, t->name.data, (size_t)t->name.len);
+    buf_puts(b, "ctorch._utils\n_rebuild_tensor_v2\n((");
+    put_text_op(b, "storage", 7);
+    buf_puts(b, "ctorch\nFloatStorage\n");
+    put_text_op(b, key, strlen(key));
+    put_text_op(b, "cpu", 3);
+    put_number_op(b, t->n);
+    buf_puts(b, "tQ");
+    put_number_op(b, 0);
+    buf_putc(b, '(');
+    for (uint32_t d = t->n_dims; d-- > 0;)
+        put_number_op(b, t->dims[d]);
+    buf_puts(b, "t(");
+    for (uint32_t d = t->n_dims; d-- > 0;)
+        put_number_op(b, d ? t->dims[0] : 1);
+    buf_puts(b, "t\x89}tR");
+}
+
+/* The weights as pytorch_model.bin. */
+static void put_torch(void)
+{
+    struct infer_file *f = open_fixture();
+    struct zip_build z;
+    struct buf pickle;
+    buf_init(&pickle, &alloc_default, 0);
+    buf_puts(&pickle, "\x80\2}(");
+    zb_begin(&z);
+    for (uint64_t i = 0; i < f->n_tensors; i++) {
+        char key[8], name[32];
+        (void)snprintf(key, sizeof key, "%d", (int)i);
+        (void)snprintf(name, sizeof name, "archive/data/%s", key);
+        assert_true(f->tensors[i].type == INFER_TYPE_F32 && f->tensors[i].n_dims <= 2);
+        put_tensor_ops(&pickle, &f->tensors[i], key);
+        zb_entry(&z, name, f->tensors[i].data, (size_t)f->tensors[i].bytes);
+    }
+    buf_puts(&pickle, "u.");
+    zb_entry(&z, "archive/data.pkl", pickle.data, pickle.len);
+    zb_end(&z);
+    take_away("model.safetensors");
+    put("pytorch_model.bin", z.b.data, z.b.len);
+    buf_free(&pickle);
+    buf_free(&z.b);
+    file_release(f);
+}
+
+static void test_torch(void **state)
+{
+    (void)state;
+    struct infer_file *f, *g;
+    infer_error err = {0};
+    assert_int_equal(open_as("m", HF_AS_MODEL, &g, &err), INFER_OK);
+    put_torch();
+    if (open_as("m", HF_AS_MODEL, &f, &err) != INFER_OK)
+        fail_msg("%s: %s", err.name, err.text);
+    assert_int_equal(f->n_tensors, g->n_tensors);
+    for (uint64_t k = 0; k < f->n_tensors; k++) {
+        const struct file_tensor *t = &f->tensors[k], *u = file_find_tensor(g, t->name.data, (size_t)t->name.len);
+        assert_true(u && u->bytes == t->bytes && !memcmp(t->data, u->data, (size_t)t->bytes));
+    }
+    file_release(f);
+    file_release(g);
+}
+
 static void test_bad_shards(void **state)
 {
     (void)state;
@@ -634,7 +714,7 @@ int main(void)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, fresh, clear)
     const struct CMUnitTest tests[] = {
         CASE(test_names),  CASE(test_uses),       CASE(test_not_there), CASE(test_config),    CASE(test_spellings),   CASE(test_as_file),
-        CASE(test_shards), CASE(test_bad_shards), CASE(test_tensors),   CASE(test_no_memory), CASE(test_io_failures), CASE(test_cancel),
+        CASE(test_shards), CASE(test_bad_shards), CASE(test_tensors),   CASE(test_no_memory), CASE(test_io_failures), CASE(test_cancel), CASE(test_torch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -318,11 +318,13 @@ static void test_split(void **state)
 
 #define U32(key, n, status) {{.set_key = key, .set_type = FILE_U32, .number = n}, status, key}
 
-static const struct {
+struct wrong {
     struct gguf_edit edit;
     infer_status status;
     const char *name;
-} wrong[] = {
+};
+
+static const struct wrong wrong[] = {
     U32("llama.expert_used_count", 7, INFER_ERROR_VALUE),
     U32("llama.expert_used_count", 0, INFER_ERROR_VALUE),
     U32("llama.expert_used_count", 65, INFER_ERROR_VALUE),
@@ -346,19 +348,86 @@ static const struct {
     {{.rename_tensor = "output.weight", .new_name = "blk.1.ffn_up.weight"}, INFER_ERROR_UNSUPPORTED, "blk.1.ffn_up.weight"},
 };
 
-static void test_wrong(void **state)
+#define D2(key, n, status) U32("deepseek2." key, n, status)
+
+static const struct wrong wrong_latent[] = {
+    D2("attention.kv_lora_rank", 0, INFER_ERROR_VALUE),
+    D2("attention.kv_lora_rank", 1025, INFER_ERROR_VALUE),
+    D2("attention.kv_lora_rank", 1020, INFER_ERROR_UNSUPPORTED),
+    D2("attention.kv_lora_rank", 33, INFER_ERROR_UNSUPPORTED),
+    {{.drop_key = "deepseek2.attention.kv_lora_rank"}, INFER_ERROR_MISSING, "deepseek2.attention.kv_lora_rank"},
+    {{.set_key = "deepseek2.attention.kv_lora_rank", .set_type = FILE_U32, .number = 40}, INFER_ERROR_SHAPE, "blk.0.attn_kv_a_mqa.weight"},
+    D2("attention.key_length_mla", 8, INFER_ERROR_VALUE),
+    {{.set_key = "deepseek2.attention.key_length_mla", .set_type = FILE_U32, .number = 32}, INFER_ERROR_SHAPE, "blk.0.attn_q_b.weight"},
+    {{.set_key = "deepseek2.attention.value_length_mla", .set_type = FILE_U32, .number = 24}, INFER_ERROR_SHAPE, "blk.0.attn_v_b.weight"},
+    {{.set_key = "deepseek2.rope.dimension_count", .set_type = FILE_U32, .number = 7}, INFER_ERROR_UNSUPPORTED, "deepseek2.attention.kv_lora_rank"},
+    {{.drop_key = "deepseek2.rope.dimension_count"}, INFER_ERROR_MISSING, "deepseek2.rope.dimension_count"},
+    {{.set_key = "deepseek2.attention.q_lora_rank", .set_type = FILE_U32, .number = 0}, INFER_ERROR_MISSING, "blk.0.attn_q.weight"},
+    {{.drop_key = "deepseek2.attention.q_lora_rank"}, INFER_ERROR_MISSING, "blk.0.attn_q.weight"},
+    {{.drop_tensor = "blk.1.attn_k_b.weight"}, INFER_ERROR_MISSING, "blk.1.attn_k_b.weight"},
+    {{.drop_tensor = "blk.1.attn_v_b.weight"}, INFER_ERROR_MISSING, "blk.1.attn_v_b.weight"},
+    {{.reshape_tensor = "blk.1.attn_v_b.weight", .d0 = 32, .d1 = 64}, INFER_ERROR_SHAPE, "blk.1.attn_v_b.weight"},
+    {{.reshape_tensor = "blk.1.attn_k_b.weight", .d0 = 16, .d1 = 128}, INFER_ERROR_SHAPE, "blk.1.attn_k_b.weight"},
+    {{.drop_tensor = "blk.1.ffn_up_shexp.weight"}, INFER_ERROR_MISSING, "blk.1.ffn_up_shexp.weight"},
+    {{.drop_tensor = "blk.1.attn_kv_a_norm.weight"}, INFER_ERROR_MISSING, "blk.1.attn_kv_a_norm.weight"},
+    D2("expert_group_count", 4, INFER_ERROR_VALUE),
+    D2("leading_dense_block_count", 3, INFER_ERROR_VALUE),
+};
+
+static void check_wrong(const char *name, const struct wrong *cases, size_t n)
 {
-    (void)state;
-    infer_file *f = open_fixture("mixtral");
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    infer_file *f = open_fixture(name);
+    for (size_t i = 0; i < n; i++) {
         infer_model *m;
-        struct buf b = gguf_edit(f, &wrong[i].edit);
+        struct buf b = gguf_edit(f, &cases[i].edit);
         infer_status st = open_bytes(&b, &m);
-        if (st != wrong[i].status || strcmp(error.name, wrong[i].name) || !error.text[0])
-            fail_msg("case %zu: status %s, name '%s', text '%s'", i, infer_status_name(st), error.name, error.text);
+        if (st != cases[i].status || strcmp(error.name, cases[i].name) || !error.text[0])
+            fail_msg("%s, case %zu: status %s, name '%s', text '%s'", name, i, infer_status_name(st), error.name, error.text);
         buf_free(&b);
     }
     infer_file_release(f);
+}
+
+static void test_wrong(void **state)
+{
+    (void)state;
+    check_wrong("mixtral", wrong, sizeof wrong / sizeof *wrong);
+    check_wrong("deepseek2", wrong_latent, sizeof wrong_latent / sizeof *wrong_latent);
+}
+
+/* Both forms of the heads' matrices at once, or an architecture that knows no experts. */
+static void test_ambiguous(void **state)
+{
+    (void)state;
+    infer_model *m;
+    infer_file *f = open_fixture("deepseek2-kv_b");
+    struct buf b = gguf_edit(f, &(struct gguf_edit){.rename_tensor = "blk.1.attn_kv_b.weight", .new_name = "blk.1.attn_k_b.weight"});
+    assert_int_equal(open_bytes(&b, &m), INFER_ERROR_SHAPE);
+    buf_free(&b);
+    b = gguf_edit(f, &(struct gguf_edit){.drop_tensor = "blk.0.attn_kv_b.weight"});
+    assert_int_equal(open_bytes(&b, &m), INFER_ERROR_MISSING);
+    assert_string_equal(error.name, "blk.0.attn_kv_b.weight");
+    buf_free(&b);
+    infer_file_release(f);
+    f = open_fixture("qwen3");
+    b = gguf_edit(f, &(struct gguf_edit){.set_key = "qwen3.expert_count", .set_type = FILE_U32, .number = 4});
+    assert_int_equal(open_bytes(&b, &m), INFER_ERROR_MISSING);
+    buf_free(&b);
+    infer_file_release(f);
+}
+
+/* The latent is kept once: an element takes kv_lora + n_rot values a layer, whatever the heads. */
+static void test_latent_bytes(void **state)
+{
+    (void)state;
+    infer_model *m = open_path(fixture_path("deepseek2"));
+    const struct hparams *h = &m->net->h;
+    assert_int_equal(h->kv_lora, 32);
+    assert_int_equal(h->n_rot, 8);
+    assert_int_equal(net_kv_page_bytes(m->net, INFER_KV_F16, 0), 64 * (32 + 8) * 2 * h->n_layer);
+    assert_int_equal(net_kv_page_bytes(m->net, INFER_KV_F32, 0), 64 * (32 + 8) * 4 * h->n_layer);
+    assert_int_equal(net_kv_page_bytes(m->net, INFER_KV_INT8, 0), 64 * ((32 + 8) + 2 * 2) * h->n_layer);
+    infer_model_release(m);
 }
 
 /* A model with four equal experts and a random router says what the model that they are copies of says. */
@@ -393,14 +462,43 @@ static void test_stories(void **state)
     assert_string_equal(text[0], text[1]);
 }
 
+/* Bytes of experts, and that what a step has used is in memory. */
+static void test_memory(void **state)
+{
+    (void)state;
+    struct golden g = golden_read("mixtral");
+    infer_model *m = open_path(fixture_path("mixtral"));
+    infer_model_memory mem;
+    INFER_INIT(&mem);
+    ok(infer_model_get_memory(m, &mem, &error));
+    assert_int_equal(mem.n_expert, 6);
+    assert_int_equal(mem.n_expert_used, 2);
+    assert_int_equal(mem.expert_bytes, 2 * 6 * 3 * 16 * 64 * 4);
+    assert_true(mem.weight_bytes > mem.expert_bytes && mem.resident_bytes <= mem.weight_bytes);
+    infer_session_release(run(m, g.prompt, g.n_prompt));
+    ok(infer_model_get_memory(m, &mem, &error));
+    assert_int_equal(mem.expert_resident_bytes, mem.expert_bytes); /* each is chosen by some row */
+    assert_int_equal(infer_model_get_memory(NULL, &mem, NULL), INFER_ERROR_ARGUMENT);
+    mem.size = 3;
+    assert_int_equal(infer_model_get_memory(m, &mem, NULL), INFER_ERROR_ARGUMENT);
+    infer_model_release(m);
+    m = open_path(fixture_path("deepseek2-kv_b")); /* keys are transposed at open */
+    INFER_INIT(&mem);
+    ok(infer_model_get_memory(m, &mem, &error));
+    assert_true(mem.own_bytes >= 2 * 4 * 16 * 32 * 4 && mem.expert_bytes == 6 * 3 * 16 * 64 * 4);
+    infer_model_release(m);
+    golden_free(&g);
+}
+
 int main(void)
 {
-    static const char *const choices[] = {"mixtral", "qwen3moe"};
+    static const char *const choices[] = {"mixtral", "qwen3moe", "qwen2moe", "olmoe", "deepseek2", "deepseek2-kv_b", "deepseek2-groups", "deepseek3"};
     struct CMUnitTest tests[32] = {
         cmocka_unit_test(test_router), cmocka_unit_test(test_router_groups), cmocka_unit_test(test_router_nan),
         cmocka_unit_test(test_split),  cmocka_unit_test(test_wrong),         cmocka_unit_test(test_stories),
+        cmocka_unit_test(test_ambiguous), cmocka_unit_test(test_latent_bytes), cmocka_unit_test(test_memory),
     };
-    size_t n = 6;
+    size_t n = 9;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
         tests[n++] = (struct CMUnitTest){choices[i], test_choice, NULL, NULL, (void *)(uintptr_t)choices[i]};
     return _cmocka_run_group_tests("mixtures of experts", tests, n, setup, teardown);

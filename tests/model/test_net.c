@@ -158,7 +158,8 @@ static void test_edges(void **state)
 static void test_missing_tensors(void **state)
 {
     (void)state;
-    static const char *const names[] = {"llama", "qwen2", "qwen3", "gemma3", "gpt2", "mistral", "olmo2", NULL};
+    static const char *const names[] = {"llama", "qwen2", "qwen3", "gemma3", "gpt2",     "mistral",           "olmo2",
+                                        "gemma2", "phi3", "stablelm-parallel", NULL};
     for (size_t k = 0; names[k]; k++) {
         infer_file *f = open_fixture(names[k]);
         for (uint64_t i = 0; i < f->n_tensors; i++) {
@@ -203,6 +204,14 @@ static bool not_in_force(const char *fixture, const struct file_tensor *t)
     return t->name.len == strlen(other) && !memcmp(t->name.data, other, (size_t)t->name.len);
 }
 
+/* A router's bias: only the order of experts counts. */
+static bool is_order(const struct file_tensor *t)
+{
+    static const char end[] = "exp_probs_b.bias";
+    uint64_t n = sizeof end - 1;
+    return t->name.len > n && !memcmp(t->name.data + (t->name.len - n), end, (size_t)n);
+}
+
 /* Changing any one tensor changes the logits: nothing in the file goes unread. */
 static void test_every_tensor_counts(void **state)
 {
@@ -227,7 +236,7 @@ static void test_every_tensor_counts(void **state)
             char *saved = malloc((size_t)t->bytes);
             memcpy(saved, w, (size_t)t->bytes);
             for (uint64_t j = 0; j < t->n; j++)
-                w[j] = w[j] * 1.25f + 0.01f;
+                w[j] = is_order(t) ? -3 * w[j] : w[j] * 1.25f + 0.01f;
             last_logits(data, b.len, &g, got);
             if (!memcmp(want, got, g.n_vocab * sizeof *got) != not_in_force(golden_f32[k], t))
                 fail_msg("%s: does %.*s make a difference?", golden_f32[k], (int)t->name.len, t->name.data);
@@ -399,13 +408,51 @@ static void test_long_rope(void **state)
     golden_free(&g);
 }
 
+/* What other architectures' files can have wrong. */
+static void test_wrong_elsewhere(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fixture;
+        struct gguf_edit edit;
+        infer_status status;
+        const char *name;
+    } cases[] = {
+        {"phi3", {.set_key = "phi3.rope.scaling.type", .set_type = FILE_STRING, .string = "longrope"}, INFER_OK, ""},
+        {"phi3", {.set_key = "phi3.feed_forward_length", .set_type = FILE_U32, .number = 47}, INFER_ERROR_SHAPE, "blk.0.ffn_up.weight"},
+        {"phi3", {.reshape_tensor = "blk.1.attn_qkv.weight", .d0 = 128, .d1 = 64}, INFER_ERROR_SHAPE, "blk.1.attn_qkv.weight"},
+        {"phi3", {.reshape_tensor = "rope_factors_long.weight", .d0 = 3, .d1 = 2}, INFER_ERROR_SHAPE, "rope_factors_long.weight"},
+        {"phi3", {.set_key = "phi3.rope.dimension_count", .set_type = FILE_U32, .number = 8}, INFER_ERROR_SHAPE, "rope_factors_short.weight"},
+        {"phi3", {.set_key = "phi3.rope.scaling.attn_factor", .set_type = FILE_F32, .number = NAN}, INFER_ERROR_VALUE,
+         "phi3.rope.scaling.attn_factor"},
+        {"stablelm", {.drop_tensor = "blk.1.ffn_norm.weight"}, INFER_ERROR_MISSING, "blk.1.ffn_norm.weight"},
+        {"stablelm", {.reshape_tensor = "blk.0.attn_q_norm.weight", .d0 = 64}, INFER_ERROR_SHAPE, "blk.0.attn_q_norm.weight"},
+        {"stablelm", {.reshape_tensor = "blk.0.attn_k_norm.weight", .d0 = 8, .d1 = 4}, INFER_ERROR_SHAPE, "blk.0.attn_k_norm.weight"},
+        {"stablelm", {.set_key = "stablelm.use_parallel_residual", .set_type = FILE_STRING, .string = "yes"}, INFER_ERROR_VALUE,
+         "stablelm.use_parallel_residual"},
+        {"stablelm-parallel", {.drop_key = "stablelm.use_parallel_residual"}, INFER_ERROR_MISSING, NULL},
+        {"olmo2", {.set_key = "olmo2.use_parallel_residual", .set_type = FILE_BOOL, .number = 1}, INFER_OK, ""}, /* not of this architecture */
+        {"olmo2", {.reshape_tensor = "blk.0.attn_k_norm.weight", .d0 = 16, .d1 = 2}, INFER_ERROR_SHAPE, "blk.0.attn_k_norm.weight"},
+        {"granite", {.set_key = "granite.logit_scale", .set_type = FILE_F32, .number = 0}, INFER_ERROR_VALUE, "granite.logit_scale"},
+        {"granite", {.set_key = "granite.residual_scale", .set_type = FILE_F32, .number = INFINITY}, INFER_ERROR_VALUE, "granite.residual_scale"},
+        {"gemma2", {.set_key = "gemma2.attn_logit_softcapping", .set_type = FILE_F32, .number = -1}, INFER_ERROR_VALUE,
+         "gemma2.attn_logit_softcapping"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        infer_error err;
+        infer_status st = open_edited(cases[i].fixture, &cases[i].edit, &err);
+        if (st != cases[i].status || (cases[i].name && strcmp(cases[i].name, err.name)))
+            fail_msg("case %zu: status %s, name '%s', text '%s'", i, infer_status_name(st), err.name, err.text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unchanged_copy_opens), cmocka_unit_test(test_wrong), cmocka_unit_test(test_edges),
         cmocka_unit_test(test_missing_tensors),      cmocka_unit_test(test_every_tensor_counts),
         cmocka_unit_test(test_padded_vocabulary),    cmocka_unit_test(test_nonfinite),
-        cmocka_unit_test(test_long_rope),
+        cmocka_unit_test(test_long_rope),            cmocka_unit_test(test_wrong_elsewhere),
     };
     return cmocka_run_group_tests_name("net", tests, setup, teardown);
 }

@@ -148,6 +148,21 @@ def test_info():
     assert "no system here" in answer("-m", chat_model(), "--info", model=False).decode()
 
 
+def test_folder():
+    folder = os.path.join(ROOT, "tests", "data", "fixtures", "qwen3")
+    for path in (folder, os.path.join(folder, "config.json"), os.path.join(folder, "model.safetensors")):
+        text = answer("-m", path, "--info", model=False).decode()
+        assert ("architecture    qwen3" in text and "runs here       yes" in text) == (not path.endswith(".safetensors")), text
+    empty = os.path.join(SCRATCH, "empty folder")
+    os.makedirs(empty)
+    expect(cli("-m", empty, "x", model=False), 2, b"config.json")
+
+
+def test_quantise():
+    assert answer("--raw", "--quantise", "q8_0", "-n", "5", "--temp", "0", "Once")
+    expect(cli("--quantise", "q3_x", "x"), 1, b"q6_k")
+
+
 def test_tokenize():
     lines = answer("--tokenize", "Once upon a time").decode().splitlines()
     rows = [line.split("\t") for line in lines]

@@ -1,6 +1,7 @@
 """infer-steer against PyTorch (tests/data/adapters/contrast.safetensors), and its refusals. TAP."""
 import json
 import math
+import re
 import shutil
 import struct
 import subprocess
@@ -92,6 +93,13 @@ def test_refusals():
         got, _, error = run(*args)
         assert got == code and says in error, (args, got, error)
     assert run("--help")[0] == 0 and "--method" in run("--help")[1] and "libinfer" in run("--version")[1]
+
+
+def test_manual():
+    """Every option of --help is in the manual page, and the other way round."""
+    helped = set(re.findall(r"--([a-z]+)", run("--help")[1]))
+    manual = set(re.findall(r"^\.It (?:Fl \S+ , )?Fl Fl ([a-z]+)", (DATA.parent.parent / "docs/infer-steer.1").read_text(), re.M))
+    assert helped == manual, helped ^ manual
 
 
 def test_text():

@@ -39,7 +39,7 @@ struct options {
     uint64_t max_tokens; /* 0: the default of the mode */
     uint32_t threads, ctx, kv_recent, cache_mib;
     uint32_t dimensions;
-    int32_t cpu, kv_type, numerics, pooling;
+    int32_t cpu, kv_type, numerics, quantise, pooling;
     infer_sampling sampling;
     bool chat, raw, prompt_cache_ro, json, stats, tokenize, info, ignore_eos, embed, embed_raw, truncate, help, version;
 };

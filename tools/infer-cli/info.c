@@ -178,7 +178,7 @@ static void put_special(struct text *t, const infer_tokenizer *tok, const char *
 
 static void put_tokenizer(struct text *t, const infer_source *source)
 {
-    static const char *const kinds[] = {"?", "byte-level BPE", "SentencePiece BPE", "WordPiece", "Unigram"};
+    static const char *const kinds[] = {"?", "BPE", "SentencePiece BPE", "WordPiece", "Unigram", "WordLevel"};
     infer_error err;
     infer_tokenizer *tok = NULL;
     infer_tokenizer_info i;
@@ -192,7 +192,7 @@ static void put_tokenizer(struct text *t, const infer_source *source)
         return;
     }
     if (infer_tokenizer_get_info(tok, &i, NULL) == INFER_OK) {
-        text_putf(t, "%s, %u tokens%s%s\n", kinds[i.kind >= 1 && i.kind <= 4 ? i.kind : 0], i.vocab_size,
+        text_putf(t, "%s, %u tokens%s%s\n", kinds[i.kind >= 1 && i.kind <= 5 ? i.kind : 0], i.vocab_size,
                   i.add_bos ? ", begins texts with bos" : "", i.add_eos ? ", ends texts with eos" : "");
         put_special(t, tok, "bos", i.bos);
         put_special(t, tok, "eos", i.eos);

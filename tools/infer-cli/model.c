@@ -168,6 +168,7 @@ int cli_model_open(struct cli *c)
     INFER_INIT(&err);
     INFER_INIT(&oo);
     oo.cancel = interrupt_arm();
+    oo.quantise = c->opt.quantise;
     oo.n_ctx = c->opt.ctx;
     infer_source_path(&source, c->model_path, INFER_ZSTR);
     infer_status st = infer_model_open(c->engine, &source, &oo, &c->model, &err);

@@ -8,7 +8,7 @@
 
 #include "output.h"
 
-enum kind { FLAG, TEXT, COUNT32, COUNT64, REAL, CPU, KV, NUMERICS, POOLING, PAIR, ADAPTER };
+enum kind { FLAG, TEXT, COUNT32, COUNT64, REAL, CPU, KV, NUMERICS, QUANTISE, POOLING, PAIR, ADAPTER };
 
 struct option {
     const char *name;
@@ -31,7 +31,7 @@ struct group {
 
 static const struct option model_options[] = {
     {"model", 'm', TEXT, AT(model), 0, 0, "FILE",
-     "a GGUF file; else the model that scripts/quickstart fetched,\nelse the small one that comes with infer-cli"},
+     "a GGUF file or a Hugging Face folder; else the model that scripts/quickstart fetched,\nelse the small one that comes with infer-cli"},
     {"ctx", 'c', COUNT32, AT(ctx), 0, U32_MAX, "N", "room for N tokens (default: what the model was trained for)"},
     {"threads", 't', COUNT32, AT(threads), 0, 256, "N", "threads (default: the number of physical cores)"},
     {"cpu", 0, CPU, AT(cpu), 0, 0, "NAME",
@@ -45,6 +45,7 @@ static const struct option model_options[] = {
     {"steer", 0, ADAPTER, ARG_STEER, 0, 0, "FILE[:STRENGTH[:LAYERS]]",
      "add a steering vector times STRENGTH (default 1) behind\nLAYERS (A-B, from 0; default all it has); with :project at\nthe end take out what points its way; may be repeated"},
     {"soft-prompt", 0, ADAPTER, ARG_SOFT_PROMPT, 0, 0, "FILE", "begin with a learned soft prompt or prefix; may be repeated"},
+    {"quantise", 0, QUANTISE, AT(quantise), 0, 0, "TYPE", "quantise weights that are f32, f16 or bf16 while opening:\nq8_0, q4_0, q4_k or q6_k"},
     {"numerics", 0, NUMERICS, AT(numerics), 0, 0, "MODE", "exact (default), precise (slower: activations stay f32) or fast"},
 };
 
@@ -209,6 +210,8 @@ static int set(const struct option *o, struct options *opt, const char *value)
     static const struct choice kv[] = {{"f16", INFER_KV_F16},          {"bf16", INFER_KV_BF16},           {"f32", INFER_KV_F32},
                                        {"int8", INFER_KV_INT8},        {"int8-64", INFER_KV_INT8_64},     {"mixed-f16", INFER_KV_MIXED_F16},
                                        {"mixed-f32", INFER_KV_MIXED_F32}, {NULL, 0}};
+    static const struct choice quantise[] = {{"q8_0", INFER_TYPE_Q8_0}, {"q4_0", INFER_TYPE_Q4_0}, {"q4_k", INFER_TYPE_Q4_K},
+                                             {"q6_k", INFER_TYPE_Q6_K}, {NULL, 0}};
     static const struct choice numerics[] = {{"exact", INFER_NUMERICS_EXACT}, {"precise", INFER_NUMERICS_PRECISE},
                                              {"fast", INFER_NUMERICS_FAST}, {NULL, 0}};
     static const struct choice pooling[] = {{"mean", INFER_POOLING_MEAN}, {"cls", INFER_POOLING_CLS}, {"last", INFER_POOLING_LAST},
@@ -222,6 +225,7 @@ static int set(const struct option *o, struct options *opt, const char *value)
     case REAL: return set_real(o, field, value);
     case CPU: return set_cpu(o, field, value);
     case KV: return set_choice(o, field, value, kv, "f16, bf16, f32, int8, int8-64, mixed-f16 or mixed-f32");
+    case QUANTISE: return set_choice(o, field, value, quantise, "q8_0, q4_0, q4_k or q6_k");
     case NUMERICS: return set_choice(o, field, value, numerics, "exact, precise or fast");
     case POOLING: return set_choice(o, field, value, pooling, "mean, cls, last or none");
     case PAIR: return add_pair(o, opt, value);
