@@ -190,21 +190,31 @@ static bool common(uint32_t *col, uint32_t *n, uint32_t from, uint32_t count)
     return *n != 0;
 }
 
-/* Weights [row, row + n) of inputs [in, in + n_in), transposed to tile [n_in][ADDEND_ROWS] of f32. */
+/* n weights from input `in` of a row on, widened. Rows without gaps may be read as one. */
+static void widen(const struct call *c, const struct dev_weight *w, uint32_t row, uint32_t in, uint32_t n, float *dst)
+{
+    const char *p = (const char *)cpu_ptr(w->data) + row * w->row_bytes;
+    if (w->type == INFER_TYPE_F32)
+        memcpy(dst, p + in * sizeof(float), n * sizeof(float));
+    else if (w->type == INFER_TYPE_F16)
+        c->d->k.vec.f16_to_f32(dst, (const uint16_t *)(const void *)p + in, n);
+    else
+        c->d->k.vec.bf16_to_f32(dst, (const uint16_t *)(const void *)p + in, n);
+}
+
+/* Weights [row, row + n) of inputs [in, in + n_in), transposed to tile [n_in][ADDEND_ROWS] of f32; behind the tile they lie as they come. */
 static void turn_tile(const struct call *c, const struct dev_weight *w, uint32_t row, uint32_t n, uint32_t in, uint32_t n_in, float *tile)
 {
-    float buf[ADDEND_INPUTS];
-    for (uint32_t r = 0; r < n; r++) {
-        const char *p = (const char *)cpu_ptr(w->data) + (row + r) * w->row_bytes;
-        if (w->type == INFER_TYPE_F32)
-            memcpy(buf, p + in * sizeof(float), n_in * sizeof(float));
-        else if (w->type == INFER_TYPE_F16)
-            c->d->k.vec.f16_to_f32(buf, (const uint16_t *)(const void *)p + in, n_in);
-        else
-            c->d->k.vec.bf16_to_f32(buf, (const uint16_t *)(const void *)p + in, n_in);
-        for (uint32_t k = 0; k < n_in; k++)
-            tile[k * ADDEND_ROWS + r] = buf[k];
-    }
+    float *rows = tile + ADDEND_ROWS * ADDEND_INPUTS;
+    uint64_t elem = w->type == INFER_TYPE_F32 ? 4 : 2;
+    if (n_in * elem == w->row_bytes)
+        widen(c, w, row, 0, n * n_in, rows);
+    else
+        for (uint32_t r = 0; r < n; r++)
+            widen(c, w, row + r, in, n_in, rows + (size_t)r * n_in);
+    for (uint32_t k = 0; k < n_in; k++)
+        for (uint32_t r = 0; r < n; r++)
+            tile[k * ADDEND_ROWS + r] = rows[(size_t)r * n_in + k];
 }
 
 /* One addend's share of a span. Outputs lie in the lanes; sums of ADDEND_INPUTS inputs at a time are added. */
@@ -324,7 +334,7 @@ static bool prepare_addends(const struct call *c, const struct dev_matmul *op)
             return false;
         }
     }
-    return !op->n_addends || cpu_workers_need(c->d, ADDEND_ROWS * ADDEND_INPUTS * sizeof(float));
+    return !op->n_addends || cpu_workers_need(c->d, 2 * ADDEND_ROWS * ADDEND_INPUTS * sizeof(float));
 }
 
 /* Columns in the form, and the scratch, that the products need. */
