@@ -19,7 +19,7 @@ enum { SETS = 8, SHARED = 130 };
 static void shared_prompt(int32_t *ids)
 {
     for (int i = 0; i < SHARED; i++)
-        ids[i] = i * 37 % 251;
+        ids[i] = i * 37 % 157;
 }
 
 /* Under set number k: none, five adapters, one of them at another scale, steered. */
