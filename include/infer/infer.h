@@ -417,7 +417,7 @@ INFER_API infer_status infer_file_value_item(const infer_file *file, const infer
 /* Texts longer than this are refused with INFER_ERROR_LIMIT. */
 #define INFER_MAX_TEXT ((uint64_t)1 << 30)
 
-/* Opens the tokenizer of a model file whose weights may be absent and whose architecture may be unknown.
+/* Opens the tokenizer of a model file or folder whose weights may be absent and whose architecture may be unknown, or a tokenizer.json.
  * Errors: as infer_file_open; MISSING, VALUE, UNSUPPORTED name the key. */
 INFER_API infer_status infer_tokenizer_open(infer_engine *engine, const infer_source *source,
                                             const infer_open_options *options, infer_tokenizer **out, infer_error *err);

@@ -460,16 +460,16 @@ static void test_rows(void **state)
     fixture_close(&f);
 }
 
-/* Is the kind among the arguments? Without any, all are. */
-static bool chosen(const char *kind, int argc, char **argv)
+/* Is the kind, or this case of it ("chunks: llama"), among the arguments? Without any, all are. */
+static bool chosen(const char *kind, const char *name, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], kind) == 0)
+        if (!strcmp(argv[i], kind) || !strcmp(argv[i], name))
             return true;
     return argc < 2;
 }
 
-/* test_exact [KIND...] */
+/* test_exact [KIND | CASE...] */
 int main(int argc, char **argv)
 {
     static const struct {
@@ -483,13 +483,15 @@ int main(int argc, char **argv)
     size_t n = 0;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (int q = 0; q < 2; q++)
-            for (const char *const *f = q ? golden_quantised : golden_f32; *f && chosen(kinds[k].name, argc, argv); f++) {
+            for (const char *const *f = q ? golden_quantised : golden_f32; *f; f++) {
                 (void)snprintf(names[n], sizeof names[n], "%s: %s", kinds[k].name, *f);
-                tests[n] = (struct CMUnitTest){names[n], kinds[k].fn, NULL, NULL, (void *)(uintptr_t)*f};
-                n++;
+                if (chosen(kinds[k].name, names[n], argc, argv)) {
+                    tests[n] = (struct CMUnitTest){names[n], kinds[k].fn, NULL, NULL, (void *)(uintptr_t)*f};
+                    n++;
+                }
             }
     static const char *const windowed[] = {"gemma3", "gemma3-scaled", "gemma2", "mistral", "olmo3"};
-    for (size_t i = 0; i < sizeof windowed / sizeof *windowed && chosen("windows", argc, argv); i++, n++) {
+    for (size_t i = 0; i < sizeof windowed / sizeof *windowed && chosen("windows", "", argc, argv); i++, n++) {
         (void)snprintf(names[n], sizeof names[n], "windows: %s", windowed[i]);
         tests[n] = (struct CMUnitTest){names[n], test_windows, NULL, NULL, (void *)(uintptr_t)windowed[i]};
     }

@@ -49,7 +49,7 @@ static void check_family(const char *name)
     struct cases c;
     int line = 0, failed = 0;
     snprintf(path, sizeof path, JSON_DIR "%s.json", name);
-    infer_tokenizer *t = open_tokenizer(path);
+    infer_tokenizer *t = open_json(path);
     snprintf(path, sizeof path, JSON_DIR "%s.txt", name);
     for (cases_open(&c, path); cases_next(&c);)
         failed += check_case(t, name, &c, ++line);
