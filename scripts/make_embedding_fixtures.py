@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tiny random embedding models with golden hidden states: tests/data/fixtures/NAME.gguf, NAME.embed and the folder NAME/.
+"""Tiny random embedding models with golden hidden states: tests/data/fixtures/NAME.gguf, NAME.embed and the folder NAME/; bert-q8_0.gguf, the same model quantised, without golden.
 
 As make_fixtures.py, for models that make embeddings: bert, nomic-bert, and the styles of Qwen3-Embedding (a decoder, last token)
 and EmbeddingGemma (Gemma 3 that sees both sides, two dense layers behind the mean). Every model is a transformers model with random weights,
@@ -170,10 +170,11 @@ def word_pieces():
     return pieces + [f"[unused{i}]" for i in range(VOCAB - len(pieces))]
 
 
-def write_gguf(name, model, dense):
+def write_gguf(name, model, dense, kind=None):
+    """kind: what matrices are quantised to; that file has no golden."""
     _, arch, pooling, _, _, _ = FIXTURES[name]
     cfg = model.config
-    w = gguf.GGUFWriter(str(OUT / f"{name}.gguf"), arch)
+    w = gguf.GGUFWriter(str(OUT / f"{name}{'-' + kind.name.lower() if kind else ''}.gguf"), arch)
     w.add_name(f"libinfer fixture {name}")
     w.add_vocab_size(VOCAB)
     w.add_context_length(cfg.max_position_embeddings)
@@ -211,7 +212,10 @@ def write_gguf(name, model, dense):
     else:
         w.add_tokenizer_model("none")
     for key, data in tensors(model, dense, arch):
-        w.add_tensor(key, np.ascontiguousarray(data))
+        if kind and data.ndim == 2 and key != "position_embd.weight":
+            w.add_tensor(key, gguf.quants.quantize(np.ascontiguousarray(data), kind), raw_dtype=kind)
+        else:
+            w.add_tensor(key, np.ascontiguousarray(data))
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
@@ -306,6 +310,8 @@ def build(name):
     rows = [hidden_states(model, t) for t in texts]
     check(name, model, texts, rows)
     write_gguf(name, model, dense)
+    if name == "bert":
+        write_gguf(name, model, dense, gguf.GGMLQuantizationType.Q8_0)
     write_folder(name, model, dense)
     width = DENSE[1] if dense else model.config.hidden_size
     with open(OUT / f"{name}.embed", "wb") as f:

@@ -59,7 +59,7 @@ FIXTURES = {
         EXPERTS, vocab_size=64, hidden_size=256, head_dim=32, num_hidden_layers=1, num_experts=4, moe_intermediate_size=32,
         norm_topk_prob=True), []),
     # with keys that are widened to f32 at open
-    "deepseek2-q8_0-kv_b": (0, "deepseek_v2", dict(default=Q.Q8_0), dict(
+    "deepseek2-q8_0-kv_b": (7, "deepseek_v2", dict(default=Q.Q8_0), dict(
         MLA, vocab_size=64, topk_method="greedy", moe_intermediate_size=32, intermediate_size=32, n_shared_experts=1, n_routed_experts=4), []),
 }
 NOT_ORACLE = {"deepseek2-kv_b": "it knows queries at once only in models of 26 or 27 layers",

@@ -301,8 +301,10 @@ def from_gguf(path, out):
     fields = gguf.GGUFReader(path).fields
     items = {k: fields["tokenizer.ggml." + k].contents() for k in ("tokens", "token_type", "model")}
     if items["model"] == "bert":
-        t = tokenizers.Tokenizer(models.WordPiece({x[1:] if x[0] == "\u2581" else x if x[0] == "[" else "##" + x: i for i, x in enumerate(items["tokens"])},
-                                                  unk_token="[UNK]", max_input_chars_per_word=100))
+        def spelling(x):
+            return x[1:] if x[0] == "\u2581" else x if x[0] == "[" and x[-1] == "]" and x[1:-1] else "##" + x
+        t = tokenizers.Tokenizer(models.WordPiece({spelling(x): i for i, x in enumerate(items["tokens"])}, unk_token="[UNK]",
+                                                  max_input_chars_per_word=100))
         t.normalizer, t.pre_tokenizer, t.decoder = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
         t.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
     else:

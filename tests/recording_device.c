@@ -32,6 +32,7 @@ struct recorder {
     struct recording r;
     uint64_t reported; /* errors that sync has told */
     int bad;           /* the call in progress is unsound */
+    uint64_t ahead;    /* elements behind a row's own that it may see */
     const char *op;
 };
 
@@ -428,7 +429,7 @@ static struct dev_seq *copy_seqs(struct recorder *r, const struct dev_seq *seqs,
     uint64_t row = 0;
     for (uint32_t i = 0; copy && i < n; i++) {
         copy[i] = seqs[i];
-        copy[i].pages = calloc((seqs[i].index + seqs[i].n_row) / DEV_KV_PAGE + 1, sizeof *copy[i].pages);
+        copy[i].pages = calloc((seqs[i].index + seqs[i].n_row + r->ahead) / DEV_KV_PAGE + 1, sizeof *copy[i].pages);
         if (seqs[i].row < row)
             unsound(r, "sequence %u begins at row %u, inside the one before", i, seqs[i].row);
         row = (uint64_t)seqs[i].row + seqs[i].n_row;
@@ -493,7 +494,7 @@ static void op_attention(struct device *d, const struct dev_attention *op)
     for (uint32_t i = 0; i < op->n_seq && !r->bad; i++) {
         const struct dev_seq *s = &op->seqs[i];
         for (uint32_t row = s->row; row < s->row + s->n_row; row++) {
-            if (op->lo[row] >= op->hi[row] || op->hi[row] > s->index + s->n_row)
+            if (op->lo[row] >= op->hi[row] || op->hi[row] > s->index + s->n_row + r->ahead)
                 unsound(r, "row %u sees %llu to %llu of %llu", row, (unsigned long long)op->lo[row], (unsigned long long)op->hi[row],
                         (unsigned long long)(s->index + s->n_row));
             else
@@ -682,6 +683,11 @@ const struct recording *recording_of(const struct device *d)
 struct device *recording_inner(const struct device *d)
 {
     return rec(d)->inner;
+}
+
+void recording_allow_ahead(struct device *d)
+{
+    rec(d)->ahead = 1u << 16;
 }
 
 void recording_clear(struct device *d)

@@ -24,6 +24,8 @@ struct recording {
 struct device *recording_device_create(struct device *inner);
 const struct recording *recording_of(const struct device *d);
 struct device *recording_inner(const struct device *d);
+/* From now on rows may see elements behind their own: a model that is an encoder. */
+void recording_allow_ahead(struct device *d);
 void recording_clear(struct device *d);                                /* forgets calls and errors */
 uint64_t recording_count(const struct device *d, const char *name); /* calls of that name */
 

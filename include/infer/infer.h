@@ -314,10 +314,10 @@ typedef struct infer_open_options {
     uint32_t size;
     int32_t map;                /* INFER_MAP_* */
     infer_cancel *cancel;       /* polled while opening; may be NULL */
-    uint32_t n_ctx;             /* of models: the most elements that its sessions may hold; 0: no such limit. Models whose rotations come in a version
-                                   for short contexts and one for long ones (LongRoPE: Phi 3) take the short one where all sessions fit
-                                   into the context that it is for, else the long one; 0: by the context that the file declares. The two are
-                                   different models to checkpoints and caches */
+    uint32_t n_ctx;             /* of models: how many elements the sessions hold that do not say it themselves; 0: what the file declares. Models
+                                   whose rotations come in a version for short contexts and one for long ones (LongRoPE: Phi 3) take the short one
+                                   where n_ctx fits into the context that it is for, else the long one; no session of such a model may then hold
+                                   more. The two are different models to checkpoints and caches */
     int32_t quantise;           /* of infer_model_open: matrices stored as F32, F16 or BF16 become this INFER_TYPE_* in memory: Q8_0, Q4_0, Q4_K or
                                    Q6_K. 0: they stay. Rows that are not whole blocks take Q8_0, or stay; the output matrix takes Q6_K, or
                                    Q8_0; vectors and routers stay. docs/models.md tells more */

@@ -32,7 +32,7 @@ static infer_status check_options(const infer_model *m, const infer_session_opti
         return err_at(err, INFER_ERROR_ARGUMENT, "kv_recent", 9, ERR_NO_OFFSET, "at most %u elements", MAX_RECENT);
     if (o->n_ctx > MAX_CTX)
         return err_at(err, INFER_ERROR_ARGUMENT, "n_ctx", 5, ERR_NO_OFFSET, "at most %u elements", MAX_CTX);
-    if (m->n_ctx && o->n_ctx > m->n_ctx)
+    if (m->n_ctx && o->n_ctx > m->n_ctx && net_has_long_rope(m->net))
         return err_at(err, INFER_ERROR_ARGUMENT, "n_ctx", 5, ERR_NO_OFFSET, "the model was opened for sessions of %u elements", m->n_ctx);
     if (m->net->arch->positions == POSITIONS_LEARNED && o->n_ctx > trained)
         return err_at(err, INFER_ERROR_ARGUMENT, "n_ctx", 5, ERR_NO_OFFSET,
@@ -54,7 +54,7 @@ infer_status session_create(infer_model *model, const infer_session_options *opt
     s->model = model_ref(model);
     buf_init(&s->text, session_alloc(s), 0);
     s->n_ctx = options->n_ctx ? options->n_ctx : net->h.n_ctx_train < MAX_CTX ? net->h.n_ctx_train : MAX_CTX;
-    if (model->n_ctx && s->n_ctx > model->n_ctx)
+    if (!options->n_ctx && model->n_ctx && s->n_ctx > model->n_ctx)
         s->n_ctx = model->n_ctx;
     s->kv_type = options->kv_type;
     if (net_kv_is_mixed(s->kv_type))

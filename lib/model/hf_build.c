@@ -265,7 +265,7 @@ static infer_status check_rows(const struct hf_reader *r)
 /* What becomes of one tensor; *keep: it stays where it lies, under the name in t. */
 static infer_status map_tensor(struct hf_reader *r, struct file_tensor *t, bool *keep)
 {
-    struct numbers num;
+    struct numbers num = {0};
     struct file_str name;
     const struct hf_tensor *e = find_entry(r, &t->name, &num);
     *keep = false;

@@ -311,8 +311,8 @@ static void read_embedding(struct reader *r, struct hparams *h)
     if (r->st == INFER_OK)
         r->st = file_get_bool_or(r->f, k.s, causal, &causal, r->err);
     h->encoder = !causal;
-    if (r->st == INFER_OK && h->encoder && (h->n_expert || (r->arch->may_be_parallel && get_bool(r, "use_parallel_residual"))))
-        bad_value(r, "attention.causal", INFER_ERROR_UNSUPPORTED, "encoders with experts or parallel layers are not supported");
+    if (r->st == INFER_OK && h->encoder && (h->n_expert || h->kv_lora || (r->arch->may_be_parallel && get_bool(r, "use_parallel_residual"))))
+        bad_value(r, "attention.causal", INFER_ERROR_UNSUPPORTED, "encoders with experts, latent attention or parallel layers are not supported");
     uint32_t usual = h->encoder ? INFER_POOLING_MEAN : INFER_POOLING_LAST;
     h->embed_tokens = get_u32(r, "embedding_tokens", h->n_ctx_train, 1, 1u << 30); /* from sentence_bert_config.json; no key of GGUF files */
     h->pooling = (int32_t)get_u32(r, "pooling_type", usual - 1, 0, INFER_POOLING_RANK - 1) + 1;

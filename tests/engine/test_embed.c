@@ -7,9 +7,13 @@
 #include <string.h>
 
 #include "embed_golden.h"
+#include "engine/engine.h"
+#include "gguf_edit.h"
 #include "golden.h"
 #include "infer/infer.h"
 #include "ok.h"
+#include "recording_device.h"
+#include "tempdir.h"
 
 static const char *const names[] = {"bert", "nomic-bert", "qwen3-embedding", "gemma-embedding", NULL};
 
@@ -205,8 +209,9 @@ static void test_bits(void **state)
     (void)state;
     static const int32_t levels[] = {INFER_CPU_AUTO, INFER_CPU_SCALAR, INFER_CPU_AVX2, INFER_CPU_AVX512, INFER_CPU_AVX512VNNI,
                                      INFER_CPU_NEON};
-    for (int k = 0; names[k]; k++) {
-        struct embed_golden g = embed_golden_read(names[k]);
+    static const char *const all[] = {"bert", "nomic-bert", "qwen3-embedding", "gemma-embedding", "bert-q8_0"};
+    for (int k = 0; k < 5; k++) {
+        struct embed_golden g = embed_golden_read(k < 4 ? all[k] : "bert");
         float first[EMBED_MAX_TEXTS * 64], alone[EMBED_MAX_TEXTS * 64];
         int done = 0;
         for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
@@ -218,7 +223,7 @@ static void test_bits(void **state)
                 continue;
             infer_engine_release(probe);
             for (uint32_t threads = 1; threads <= 4; threads += 3) {
-                infer_model *m = open_with(fixture_path(names[k]), levels[l], threads);
+                infer_model *m = open_with(fixture_path(all[k]), levels[l], threads);
                 for (uint32_t t = 0; t < g.n_text; t++) {
                     infer_embed_item it = item_of(&g.texts[t], alone + (size_t)t * g.width, g.width);
                     ok(infer_embed(m, &it, 1, NULL, NULL, &error));
@@ -418,11 +423,179 @@ static void test_no_memory(void **state)
     }
 }
 
+/* ---- files that are wrong */
+
+static infer_status open_edited(const char *fixture, const struct gguf_edit *e)
+{
+    infer_source src;
+    infer_file *f;
+    infer_model *m = NULL;
+    infer_source_path(&src, fixture_path(fixture), INFER_ZSTR);
+    ok(infer_file_open(NULL, &src, NULL, &f, &error));
+    struct buf b = gguf_edit(f, e);
+    INFER_INIT(&error);
+    infer_source_memory(&src, b.data, b.len);
+    infer_status st = infer_model_open(NULL, &src, NULL, &m, &error);
+    infer_model_release(m);
+    buf_free(&b);
+    infer_file_release(f);
+    return st;
+}
+
+static void test_wrong_files(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fixture;
+        struct gguf_edit edit;
+        infer_status status;
+        const char *name;
+    } wrong[] = {
+        {"bert", {.drop_tensor = "token_embd_norm.weight"}, INFER_ERROR_MISSING, "token_embd_norm.weight"},
+        {"bert", {.drop_tensor = "position_embd.weight"}, INFER_ERROR_MISSING, "position_embd.weight"},
+        {"bert", {.drop_tensor = "blk.1.layer_output_norm.bias"}, INFER_ERROR_MISSING, "blk.1.layer_output_norm.bias"},
+        {"bert", {.rename_tensor = "blk.0.attn_q.bias", .new_name = "blk.0.attn_x.bias"}, INFER_ERROR_UNSUPPORTED, "blk.0.attn_x.bias"},
+        {"bert", {.reshape_tensor = "token_types.weight", .d0 = 16, .d1 = 4}, INFER_ERROR_SHAPE, "token_types.weight"},
+        {"bert", {.set_key = "bert.pooling_type", .set_type = FILE_U32, .number = 5}, INFER_ERROR_VALUE, "bert.pooling_type"},
+        {"bert", {.set_key = "bert.context_length", .set_type = FILE_U32, .number = 512}, INFER_ERROR_SHAPE, "position_embd.weight"},
+        {"bert", {.drop_key = "bert.attention.layer_norm_epsilon"}, INFER_ERROR_MISSING, "bert.attention.layer_norm_epsilon"},
+        {"nomic-bert", {.reshape_tensor = "blk.0.attn_qkv.weight", .d0 = 96, .d1 = 32}, INFER_ERROR_SHAPE, "blk.0.attn_qkv.weight"},
+        {"nomic-bert", {.drop_tensor = "blk.1.ffn_gate.weight"}, INFER_ERROR_MISSING, "blk.1.ffn_gate.weight"},
+        {"gemma-embedding", {.drop_tensor = "dense_2.weight"}, INFER_ERROR_SHAPE, "dense_3.weight"},
+        {"gemma-embedding", {.reshape_tensor = "dense_3.weight", .d0 = 32, .d1 = 48}, INFER_ERROR_SHAPE, "dense_3.weight"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        infer_status st = open_edited(wrong[i].fixture, &wrong[i].edit);
+        if (st != wrong[i].status || strcmp(error.name, wrong[i].name) != 0)
+            fail_msg("case %zu: %s, %s: %s", i, infer_status_name(st), error.name, error.text);
+    }
+    ok(open_edited("bert", &(struct gguf_edit){.drop_tensor = "token_types.weight"}));
+    ok(open_edited("gemma-embedding", &(struct gguf_edit){.drop_tensor = "dense_3.weight"}));
+}
+
+/* A reranker opens; what it is for cannot be computed, and that is said. */
+static void test_reranker(void **state)
+{
+    (void)state;
+    infer_source src;
+    infer_file *f;
+    infer_model *m;
+    float out[32];
+    int32_t id = 7;
+    infer_source_path(&src, fixture_path("bert"), INFER_ZSTR);
+    ok(infer_file_open(NULL, &src, NULL, &f, &error));
+    struct buf b = gguf_edit(f, &(struct gguf_edit){.set_key = "bert.pooling_type", .set_type = FILE_U32, .number = 4});
+    infer_source_memory(&src, b.data, b.len);
+    ok(infer_model_open(NULL, &src, NULL, &m, &error));
+    assert_int_equal(info_of(m).pooling, INFER_POOLING_RANK);
+    struct embed_text t = {1, &id, NULL, NULL};
+    infer_embed_item it = item_of(&t, out, 32);
+    infer_embed_options o = options_of(INFER_POOLING_CLS, 0);
+    assert_int_equal(infer_embed(m, &it, 1, NULL, NULL, &error), INFER_ERROR_UNSUPPORTED);
+    ok(infer_embed(m, &it, 1, &o, NULL, &error));
+    infer_model_release(m);
+    buf_free(&b);
+    infer_file_release(f);
+}
+
+static void copy_file(const char *from, const char *name)
+{
+    size_t n;
+    char *data = test_read_file(from, &n);
+    assert_non_null(data);
+    tempdir_write(name, data, n);
+    free(data);
+}
+
+/* A folder with another modules.json, and further files of its own. */
+static infer_status open_modules(const char *modules, const char *extra, const char *text)
+{
+    char from[600];
+    infer_model *m = NULL;
+    (void)tempdir_make();
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? "model.safetensors" : "config.json";
+        (void)snprintf(from, sizeof from, "%s/%s", folder_path("bert"), name);
+        copy_file(from, name);
+    }
+    tempdir_write("modules.json", modules, strlen(modules));
+    if (extra)
+        tempdir_write(extra, text, strlen(text));
+    INFER_INIT(&error);
+    infer_status st = infer_model_open_path(NULL, tempdir_path(""), &m, &error);
+    infer_model_release(m);
+    tempdir_remove();
+    return st;
+}
+
+/* Modules in the folder itself (path ""), whose config.json is that of the model: no pooling mode. */
+#define MODULE(type, path) "[{\"idx\":0,\"type\":\"x." type "\",\"path\":\"" path "\"}]"
+
+static void test_wrong_folders(void **state)
+{
+    (void)state;
+    ok(open_modules(MODULE("Normalize", "2_Normalize"), NULL, NULL));
+    ok(open_modules("{}", NULL, NULL));
+    assert_int_equal(open_modules(MODULE("Pooling", ""), NULL, NULL), INFER_ERROR_UNSUPPORTED);
+    assert_string_equal(error.name, "pooling_mode");
+    static const char *const outside[] = {"../x", "/etc", "a/b", "..", "a\\\\b", "c:d", "a\\u0001"};
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+        char modules[200];
+        (void)snprintf(modules, sizeof modules, "[{\"type\":\"x.Pooling\",\"path\":\"%s\"}]", outside[i]);
+        assert_int_equal(open_modules(modules, NULL, NULL), INFER_ERROR_FORMAT);
+        assert_string_equal(error.name, "path");
+    }
+    assert_int_equal(open_modules("[{\"type\":\"x.Pooling\",\"path\":7}]", NULL, NULL), INFER_ERROR_FORMAT);
+    assert_int_equal(open_modules("[7]", NULL, NULL), INFER_ERROR_UNSUPPORTED);
+    assert_int_equal(open_modules(MODULE("WeightedLayerPooling", ""), NULL, NULL), INFER_ERROR_UNSUPPORTED);
+    assert_int_equal(open_modules(MODULE("Dense", ""), NULL, NULL), INFER_ERROR_UNSUPPORTED);
+    assert_int_equal(open_modules("[", NULL, NULL), INFER_ERROR_SYNTAX);
+    assert_int_equal(open_modules("[]", "sentence_bert_config.json", "{\"max_seq_length\": -1}"), INFER_ERROR_VALUE);
+    ok(open_modules("[]", "sentence_bert_config.json", "{\"max_seq_length\": null}"));
+}
+
+/* On a device whose buffers are opaque and come filled with NaNs: every reference is checked, and the vectors are the same. */
+static void test_recording_device(void **state)
+{
+    (void)state;
+    for (int k = 0; names[k]; k++) {
+        struct embed_golden g = embed_golden_read(names[k]);
+        struct test_alloc t = {0};
+        struct env env = test_env_of(&t);
+        struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 1, NULL};
+        float out[2][2][64];
+        for (int i = 0; i < 2; i++) {
+            struct device *cpu;
+            infer_engine *e;
+            infer_model *m;
+            ok(cpu_device_create(&env.alloc, &o, &cpu, &error));
+            struct device *dev = i ? recording_device_create(cpu) : cpu;
+            if (i)
+                recording_allow_ahead(dev);
+            ok(engine_create_on(&env, dev, 0, &e, &error));
+            ok(infer_model_open_path(e, fixture_path(names[k]), &m, &error));
+            infer_embed_item it[2] = {item_of(&g.texts[5], out[i][0], g.width), item_of(&g.texts[2], out[i][1], g.width)};
+            ok(infer_embed(m, it, 2, NULL, NULL, &error));
+            if (i && recording_of(dev)->n_errors)
+                fail_msg("%s: %s", names[k], recording_of(dev)->first_error);
+            if (i)
+                assert_true(recording_count(dev, "attention") >= 4);
+            infer_model_release(m);
+            infer_engine_release(e);
+        }
+        for (int i = 0; i < 2; i++)
+            assert_memory_equal(out[0][i], out[1][i], g.width * 4);
+        assert_int_equal(t.live, 0);
+        free(g.data);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden), cmocka_unit_test(test_folders),   cmocka_unit_test(test_pooling), cmocka_unit_test(test_bits),     cmocka_unit_test(test_texts),
         cmocka_unit_test(test_truncate),  cmocka_unit_test(test_one_bad), cmocka_unit_test(test_arguments), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_wrong_files), cmocka_unit_test(test_wrong_folders), cmocka_unit_test(test_reranker), cmocka_unit_test(test_recording_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -244,11 +244,55 @@ static void test_arguments(void **state)
     infer_model_release(m);
 }
 
+/* An embedding of any model that generates is the hidden state that a step gives, taken from f32 KV. */
+static void test_every_decoder(void **state)
+{
+    (void)state;
+    for (size_t k = 0; golden_f32[k]; k++) {
+        struct golden gold = golden_read(golden_f32[k]);
+        infer_model *m;
+        infer_session *s;
+        infer_session_options so;
+        infer_model_info info;
+        float final[2][512];
+        INFER_INIT(&info);
+        INFER_INIT(&so);
+        so.kv_type = INFER_KV_F32;
+        ok(infer_model_open_path(NULL, fixture_path(golden_f32[k]), &m, &error));
+        ok(infer_model_get_info(m, &info, &error));
+        assert_true(info.embedding_width == info.n_embd && info.n_embd <= 512 && !info.encoder);
+        ok(infer_session_create(m, &so, &s, &error));
+        ok(infer_session_append(s, gold.prompt, gold.n_prompt, &error));
+        infer_hidden h;
+        INFER_INIT(&h);
+        h.out = final[0];
+        h.capacity = 512;
+        infer_step_item it = item_of(s, &h, INFER_LOGITS_LAST);
+        ok(infer_step(&it, 1, NULL, &error));
+        infer_embed_item e;
+        infer_embed_options o;
+        INFER_INIT(&e);
+        INFER_INIT(&o);
+        o.flags = INFER_EMBED_RAW;
+        e.ids = gold.prompt;
+        e.id_count = gold.n_prompt;
+        e.out = final[1];
+        e.capacity = 512;
+        ok(infer_embed(m, &e, 1, &o, NULL, &error));
+        if (memcmp(final[0], final[1], info.n_embd * 4) != 0)
+            fail_msg("%s: an embedding is not the hidden state", golden_f32[k]);
+        infer_session_release(s);
+        infer_model_release(m);
+        golden_free(&gold);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),       cmocka_unit_test(test_chunks),    cmocka_unit_test(test_choices),
         cmocka_unit_test(test_prefix_cache), cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_every_decoder),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

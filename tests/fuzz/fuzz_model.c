@@ -25,7 +25,9 @@ static const char *const base_names[] = {
     "/tests/data/fixtures/mistral3.gguf",         "/tests/data/fixtures/granite.gguf",
     "/tests/data/fixtures/nemotron.gguf",         "/tests/data/fixtures/olmo3.gguf",
     "/tests/data/fixtures/starcoder2.gguf",       "/tests/data/fixtures/stablelm.gguf",
-    "/tests/data/fixtures/stablelm-parallel.gguf", /* at the end: a seed names its file by number */
+    "/tests/data/fixtures/stablelm-parallel.gguf",
+    "/tests/data/fixtures/bert.gguf",             "/tests/data/fixtures/nomic-bert.gguf",
+    "/tests/data/fixtures/gemma-embedding.gguf", /* at the end: a seed names its file by number */
 };
 #define N_BASES (sizeof base_names / sizeof *base_names)
 
@@ -254,6 +256,32 @@ static void add_prompt(infer_session *s, const infer_model *m)
         infer_session_append(s, ids + i, 1, NULL);
 }
 
+/* A text's vector is the same alone and beside another. */
+static void use_embed(infer_model *m, const infer_model_info *info)
+{
+    static const int32_t ids[70] = {2, 5, 9, 1, 0, 7};
+    uint64_t width = info->embedding_width;
+    float *out = width < 65536 ? calloc(3 * width, sizeof *out) : NULL;
+    infer_embed_item it[3];
+    for (int i = 0; i < 3; i++) {
+        INFER_INIT(&it[i]);
+        it[i].ids = ids;
+        it[i].id_count = i == 1 ? 3 : 70;
+        it[i].out = out ? out + i * width : NULL;
+        it[i].capacity = out ? width : 0;
+    }
+    infer_status both = infer_embed(m, it, 2, NULL, NULL, NULL), alone = infer_embed(m, it + 2, 1, NULL, NULL, NULL);
+    if (both == INFER_OK && alone == INFER_OK)
+        demand(memcmp(out, out + 2 * width, width * sizeof *out) == 0, "a text beside another is computed otherwise");
+    INFER_INIT(&it[0]);
+    it[0].text = "The cat, <s> [SEP] sat?";
+    it[0].text_len = INFER_ZSTR;
+    it[0].out = out;
+    it[0].capacity = out ? width : 0;
+    (void)infer_embed(m, it, 1, NULL, NULL, NULL);
+    free(out);
+}
+
 static void use(infer_model *m, uint8_t how)
 {
     infer_session *s = NULL;
@@ -269,6 +297,7 @@ static void use(infer_model *m, uint8_t how)
     g.max_tokens = 3;
     g.flags = how & 16 ? INFER_IGNORE_EOS | INFER_SHOW_SPECIAL_TEXT : 0;
     demand(infer_model_get_info(m, &info, NULL) == INFER_OK, "no model info");
+    use_embed(m, &info);
     if (infer_session_create(m, &o, &s, NULL) != INFER_OK)
         return;
     add_prompt(s, m);

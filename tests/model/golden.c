@@ -12,7 +12,7 @@ const char *const golden_f32[] = {"llama", "llama-linear", "llama3-rope", "llama
                                   "starcoder2", "stablelm", "stablelm-parallel", "olmo3", "qwen2moe", "olmoe", "deepseek2",
                                   "deepseek2-kv_b", "deepseek2-groups", "deepseek3", NULL};
 const char *const golden_quantised[] = {"llama-q8_0", "llama-q4_0", "llama-q4_1", "llama-mix32", "llama-mix256", "mixtral-q4_0",
-                                        "qwen3moe-q4_k", NULL};
+                                        "qwen3moe-q4_k", "deepseek2-q8_0-kv_b", NULL};
 
 const char *fixture_path(const char *name)
 {

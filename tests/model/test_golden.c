@@ -157,6 +157,7 @@ static const struct bits bits_v1[] = {
     {"qwen2moe", 0xf8cd8996f426cbd4},
     {"qwen3moe", 0x6f02418d048e3f44},
     {"mixtral-q4_0", 0x00781cfb64bfe76e},
+    {"deepseek2-q8_0-kv_b", 0x6cd2ceea35243a2d},
     {"qwen3moe-q4_k", 0x0da75108c2dea39c},
     {"olmo3", 0x77599cce80eaa475},
     {"mistral3", 0xe718e8b3b7b44b67},

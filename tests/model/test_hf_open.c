@@ -600,6 +600,31 @@ static void test_bad_shards(void **state)
     file_release(f);
 }
 
+/* PyTorch's shards against the safetensors file of the same weights. */
+static void test_pytorch(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"model.safetensors", "pytorch_model.bin.index.json"};
+    struct infer_file *f[2];
+    infer_error err;
+    for (int i = 0; i < 2; i++) {
+        char path[512];
+        infer_source s;
+        struct hf_options o = {HF_AS_MODEL, INFER_MAP_AUTO, NULL};
+        (void)snprintf(path, sizeof path, INFER_SOURCE_DIR "/tests/data/torch/folder/%s", names[i]);
+        infer_source_path(&s, path, strlen(path));
+        if (hf_open(&env_default, &s, &o, &f[i], &err) != INFER_OK)
+            fail_msg("%s: %s (%s)", path, err.text, err.name);
+    }
+    assert_true(f[0]->n_tensors == 11 && f[1]->n_tensors == 11); /* no output matrix: it is tied */
+    for (uint64_t k = 0; k < f[0]->n_tensors; k++) {
+        const struct file_tensor *t = &f[0]->tensors[k], *u = file_find_tensor(f[1], t->name.data, (size_t)t->name.len);
+        assert_true(u && u->type == INFER_TYPE_F16 && u->bytes == t->bytes && !memcmp(t->data, u->data, (size_t)t->bytes));
+    }
+    file_release(f[0]);
+    file_release(f[1]);
+}
+
 static void test_tensors(void **state)
 {
     (void)state;
@@ -714,7 +739,7 @@ int main(void)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, fresh, clear)
     const struct CMUnitTest tests[] = {
         CASE(test_names),  CASE(test_uses),       CASE(test_not_there), CASE(test_config),    CASE(test_spellings),   CASE(test_as_file),
-        CASE(test_shards), CASE(test_bad_shards), CASE(test_tensors),   CASE(test_no_memory), CASE(test_io_failures), CASE(test_cancel), CASE(test_torch),
+        CASE(test_shards), CASE(test_bad_shards), CASE(test_pytorch), CASE(test_tensors),   CASE(test_no_memory), CASE(test_io_failures), CASE(test_cancel), CASE(test_torch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ struct group {
 
 static const struct option model_options[] = {
     {"model", 'm', TEXT, AT(model), 0, 0, "FILE",
-     "a GGUF file or a Hugging Face folder; else the model that scripts/quickstart fetched,\nelse the small one that comes with infer-cli"},
+     "a GGUF file or a Hugging Face folder; else the model that\nscripts/quickstart fetched, else the small one that comes\nwith infer-cli"},
     {"ctx", 'c', COUNT32, AT(ctx), 0, U32_MAX, "N", "room for N tokens (default: what the model was trained for)"},
     {"threads", 't', COUNT32, AT(threads), 0, 256, "N", "threads (default: the number of physical cores)"},
     {"cpu", 0, CPU, AT(cpu), 0, 0, "NAME",
