@@ -994,6 +994,7 @@ typedef struct infer_checkpoint_info {
     int32_t generating;       /* 1: in the middle of an answer */
     uint32_t kv_recent;       /* as in infer_session_info */
     uint64_t bytes;           /* memory that its state takes, were it alone: kv_bytes and what is not KV */
+    uint64_t adapters;        /* as in infer_session_info */
 } infer_checkpoint_info;
 INFER_API infer_status infer_checkpoint_get_info(const infer_checkpoint *checkpoint, infer_checkpoint_info *out,
                                                  infer_error *err);

@@ -333,7 +333,8 @@ AT(infer_checkpoint_info, logits_rows, 56);
 AT(infer_checkpoint_info, generating, 64);
 AT(infer_checkpoint_info, kv_recent, 68);
 AT(infer_checkpoint_info, bytes, 72);
-SIZE(infer_checkpoint_info, 80);
+AT(infer_checkpoint_info, adapters, 80);
+SIZE(infer_checkpoint_info, 88);
 
 AT(infer_store_options, size, 0);
 AT(infer_store_options, reserved, 4);

@@ -44,7 +44,7 @@ static infer_status info(const infer_checkpoint *c, infer_checkpoint_info *out, 
                                .length = s->length, .computed = s->computed, .kv_bytes = use.bytes,
                                .kv_shared_bytes = use.shared, .kv_mapped_bytes = use.mapped,
                                .logits_rows = s->n_logits_rows, .generating = s->gen.active, .bytes = checkpoint_bytes(c),
-                               .kv_recent = s->kv_recent};
+                               .kv_recent = s->kv_recent, .adapters = session_set_id(&s->sets, s->sets.current).lo};
     API_PUT_OUT(out, &i);
     return INFER_OK;
 }

@@ -471,7 +471,7 @@ static infer_status append_rows(infer_session *s, const infer_adapter *a, infer_
     const struct alloc *al = &s->model->engine->env->alloc;
     const struct net *net = s->model->net;
     uint64_t n = a->rows.n_rows, width = net->h.n_embd;
-    float factor = net->arch->scale_embeddings && net->arch->scales_rows ? net->h.embed_scale : 1;
+    float factor = net->arch->scales_rows ? net->h.embed_scale : 1;
     float *rows = mem_array(al, (size_t)(n * width), sizeof *rows);
     uint64_t *keys = mem_array(al, (size_t)n, 16);
     infer_status st = rows && keys ? INFER_OK : err_no_memory(err);

@@ -9,8 +9,9 @@
 #define MIN_TILE_BYTES 8192u       /* of weights, one column */
 #define PRECISE_FLOATS 65536u      /* of decoded rows */
 #define MIN_SPREAD 16u             /* columns worth copying */
-#define MAX_TILE 512u              /* weight rows of a task */
-#define ADDEND_COLS 16u            /* columns of an addend at a time: what they add stays in the first-level cache */
+#define ADDEND_ROWS 64u            /* of a tile of an addend's weights */
+#define ADDEND_INPUTS 64u          /* inputs whose products are summed before they are added: a constant of the numerics version */
+#define SPREAD_ROWS 64u            /* weight rows of all products that are worth spreading the columns for */
 
 /* The columns are the rows of src, counted through its groups; a product takes all of them, or is a part that takes some of one group. */
 struct call {
@@ -189,25 +190,50 @@ static bool common(uint32_t *col, uint32_t *n, uint32_t from, uint32_t count)
     return *n != 0;
 }
 
-/* One addend's share of a span, ADDEND_COLS columns at a time: its products go to scratch, and from there onto y. */
+/* n weights from input `in` of a row on, widened. Rows without gaps may be read as one. */
+static void widen(const struct call *c, const struct dev_weight *w, uint32_t row, uint32_t in, uint32_t n, float *dst)
+{
+    const char *p = (const char *)cpu_ptr(w->data) + row * w->row_bytes;
+    if (w->type == INFER_TYPE_F32)
+        memcpy(dst, p + in * sizeof(float), n * sizeof(float));
+    else if (w->type == INFER_TYPE_F16)
+        c->d->k.vec.f16_to_f32(dst, (const uint16_t *)(const void *)p + in, n);
+    else
+        c->d->k.vec.bf16_to_f32(dst, (const uint16_t *)(const void *)p + in, n);
+}
+
+/* Weights [row, row + n) of inputs [in, in + n_in), transposed to tile [n_in][ADDEND_ROWS] of f32; behind the tile they lie as they come. */
+static void turn_tile(const struct call *c, const struct dev_weight *w, uint32_t row, uint32_t n, uint32_t in, uint32_t n_in, float *tile)
+{
+    float *rows = tile + ADDEND_ROWS * ADDEND_INPUTS;
+    uint64_t elem = w->type == INFER_TYPE_F32 ? 4 : 2;
+    if (n_in * elem == w->row_bytes)
+        widen(c, w, row, 0, n * n_in, rows);
+    else
+        for (uint32_t r = 0; r < n; r++)
+            widen(c, w, row + r, in, n_in, rows + (size_t)r * n_in);
+    for (uint32_t k = 0; k < n_in; k++)
+        for (uint32_t r = 0; r < n; r++)
+            tile[k * ADDEND_ROWS + r] = rows[(size_t)r * n_in + k];
+}
+
+/* One addend's share of a span. Outputs lie in the lanes; sums of ADDEND_INPUTS inputs at a time are added. */
 static void run_addend(const struct call *c, const struct span *s, const struct dev_addend *add, uint32_t worker)
 {
-    uint32_t col = s->col0, left = s->n_col, n_rows = s->row1 - s->row0;
-    char *scratch = cpu_worker(c->d, worker);
-    float *sums = (float *)(scratch + FMM_SCRATCH_BYTES);
-    if (!common(&col, &left, add->row, add->n_row))
+    uint32_t col = s->col0, n_col = s->n_col;
+    float *tile = cpu_worker(c->d, worker);
+    if (!common(&col, &n_col, add->row, add->n_row))
         return;
-    struct fmm_args a = {.w = (const char *)cpu_ptr(add->w.data) + s->row0 * add->w.row_bytes, .row_bytes = add->w.row_bytes,
-                         .n_in = add->w.n_in, .row1 = n_rows, .x_stride = add->src_stride, .y = sums, .y_stride = n_rows,
-                         .scratch = scratch};
-    for (; left; left -= a.n_col, col += a.n_col) {
-        a.n_col = left < ADDEND_COLS ? left : ADDEND_COLS;
-        a.x = cpu_f32(add->src) + (size_t)col * add->src_stride;
-        float_product(c->d, add->w.type)(&a);
-        float *y = s->y + (size_t)(col - s->col0) * s->p->dst_stride + s->row0;
-        for (uint32_t i = 0; i < a.n_col; i++)
-            c->d->k.vec.add(y + (size_t)i * s->p->dst_stride, sums + (size_t)i * n_rows, n_rows);
-    }
+    float *y = s->y + (size_t)(col - s->col0) * s->p->dst_stride;
+    const float *x = cpu_f32(add->src) + (size_t)col * add->src_stride;
+    for (uint32_t row = s->row0; row < s->row1; row += ADDEND_ROWS)
+        for (uint32_t in = 0; in < add->w.n_in; in += ADDEND_INPUTS) {
+            uint32_t n = s->row1 - row < ADDEND_ROWS ? s->row1 - row : ADDEND_ROWS;
+            uint32_t n_in = add->w.n_in - in < ADDEND_INPUTS ? add->w.n_in - in : ADDEND_INPUTS;
+            turn_tile(c, &add->w, row, n, in, n_in, tile);
+            for (uint32_t i = 0; i < n_col; i++)
+                c->d->k.vec.expand(y + (size_t)i * s->p->dst_stride + row, tile, ADDEND_ROWS, x + (size_t)i * add->src_stride + in, n_in, n);
+        }
 }
 
 static void run_span(const struct call *c, const struct span *s, uint32_t worker)
@@ -308,7 +334,7 @@ static bool prepare_addends(const struct call *c, const struct dev_matmul *op)
             return false;
         }
     }
-    return !op->n_addends || cpu_workers_need(c->d, FMM_SCRATCH_BYTES + MAX_TILE * ADDEND_COLS * sizeof(float));
+    return !op->n_addends || cpu_workers_need(c->d, 2 * ADDEND_ROWS * ADDEND_INPUTS * sizeof(float));
 }
 
 /* Columns in the form, and the scratch, that the products need. */
@@ -357,7 +383,7 @@ static void choose_tiles(struct call *c)
     }
     if (c->most == 1) {
         c->chunk = 1;
-        c->tile = clamp_tile(rows / (threads * 8), MIN_TILE_BYTES / (weight_at(c, 0)->row_bytes + 1), MAX_TILE);
+        c->tile = clamp_tile(rows / (threads * 8), MIN_TILE_BYTES / (weight_at(c, 0)->row_bytes + 1), 512);
     } else if (!c->columns) {
         c->chunk = even_parts(c->most, FMM_COLS);
         c->tile = clamp_tile(rows / (threads * 8), 16, FMM_ROWS);

@@ -16,6 +16,7 @@
  *   relu2        r * r, r = relu(x)
  *   softcap      cap * tanh(x / cap)
  *   max          m = x > m ? x : m in 16 strided partials from -inf, then the tree of the same select: NaNs are passed over
+ *   expand       a = fma(w[k][i], t[k], a) over k in increasing order, from +0; then y[i] += a
  *   matmul       16 partials with fma over the inputs, then the tree. Inputs beyond n_in up to a multiple of 16 count as +0 * +0.
  *
  * Results for NaN and inf are those of the formulas; sign and payload of a NaN are unspecified, except in conversions, which keep them
@@ -63,6 +64,8 @@ typedef void vec_softcap_fn(float *x, size_t n, float cap);
 typedef float vec_max_fn(const float *x, size_t n);                 /* -inf when n is 0 */
 typedef void vec_narrow_fn(uint16_t *dst, const float *src, size_t n); /* nearest, ties to even */
 typedef void vec_widen_fn(float *dst, const uint16_t *src, size_t n);
+/* y[i] += sum over k < rank of w[k * stride + i] * t[k] */
+typedef void vec_expand_fn(float *y, const float *w, size_t stride, const float *t, uint32_t rank, size_t n);
 typedef void vec_matmul_fn(const struct fmm_args *a);
 
 /* Every slot of the table: X(name, function type). */
@@ -81,6 +84,7 @@ typedef void vec_matmul_fn(const struct fmm_args *a);
     X(scale, vec_scale_fn)                                                                                             \
     X(softcap, vec_softcap_fn)                                                                                         \
     X(max, vec_max_fn)                                                                                                 \
+    X(expand, vec_expand_fn)                                                                                           \
     X(f32_to_f16, vec_narrow_fn)                                                                                       \
     X(f32_to_bf16, vec_narrow_fn)                                                                                      \
     X(f16_to_f32, vec_widen_fn)                                                                                        \

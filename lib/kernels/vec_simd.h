@@ -189,6 +189,21 @@ void NAME(vec_add)(float *dst, const float *src, size_t n)
         dst[i] += src[i];
 }
 
+void NAME(vec_expand)(float *y, const float *w, size_t stride, const float *t, uint32_t rank, size_t n)
+{
+    enum { BLOCK = 4 * LANES };
+    size_t i = 0;
+    for (; n - i >= BLOCK; i += BLOCK) {
+        VF a[4] = {V_SET(0), V_SET(0), V_SET(0), V_SET(0)};
+        for (uint32_t k = 0; k < rank; k++)
+            for (int v = 0; v < 4; v++)
+                a[v] = V_FMA(V_LOAD(w + k * stride + i + v * LANES), V_SET(t[k]), a[v]);
+        for (int v = 0; v < 4; v++)
+            V_STORE(y + i + v * LANES, V_ADD(V_LOAD(y + i + v * LANES), a[v]));
+    }
+    vec_expand_scalar(y + i, w + i, stride, t, rank, n - i);
+}
+
 void NAME(vec_scale)(float *x, size_t n, float factor)
 {
     size_t i = 0;

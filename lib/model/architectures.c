@@ -164,7 +164,7 @@ static const struct arch all[] = {
      .scale_by_width_layers = 46 /* the 27B */, .slots = gemma2_slots, .n_slots = COUNT(gemma2_slots)},
     {.name = "phi3", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
      .slots = phi3_slots, .n_slots = COUNT(phi3_slots)},
-    {.name = "granite", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_PAIRS, .act = DEV_ACT_SILU, .gated = true, .divides_logits = true,
+    {.name = "granite", .scales_rows = true, .norm = DEV_NORM_RMS, .rope = DEV_ROPE_PAIRS, .act = DEV_ACT_SILU, .gated = true, .divides_logits = true,
      .slots = llama_slots, .n_slots = COUNT(llama_slots)},
     {.name = "nemotron", .norm = DEV_NORM_LAYER, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_RELU2,
      .slots = nemotron_slots, .n_slots = COUNT(nemotron_slots)},

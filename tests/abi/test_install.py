@@ -74,8 +74,9 @@ def test_pkg_config_file():
 
 def private_libraries():
     with open(find("libinfer.pc"), encoding="utf-8") as pc:
-        uses_zstd = re.search(r"^Requires.private:.*libzstd", pc.read(), re.MULTILINE)
-    return run("pkg-config", "--libs", "libzstd").decode().split() if uses_zstd else []
+        needed = re.search(r"^Requires.private:(.*)", pc.read(), re.MULTILINE)
+    names = re.findall(r"\blib[\w-]+", needed[1]) if needed else []
+    return run("pkg-config", "--libs", *names).decode().split() if names else []
 
 
 HOST = """#include <infer/infer.h>

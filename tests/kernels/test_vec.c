@@ -203,6 +203,21 @@ static void check_vec_scale_fn(vec_scale_fn *ref, vec_scale_fn *f)
     });
 }
 
+static void check_vec_expand_fn(vec_expand_fn *ref, vec_expand_fn *f)
+{
+    static const uint32_t ranks[] = {1, 3, 16, 33};
+    FOR_ROWS({
+        for (int r = 0; r < 4; r++) {
+            size_t wide = n / ranks[r]; /* the rows of w lie in b */
+            memcpy(want, a, n * sizeof *a);
+            memcpy(got, a, n * sizeof *a);
+            ref(want, b, wide, c, n ? ranks[r] : 0, wide);
+            f(got, b, wide, c, n ? ranks[r] : 0, wide);
+            same_floats(got, want, n);
+        }
+    });
+}
+
 static void check_vec_softcap_fn(vec_softcap_fn *ref, vec_softcap_fn *f)
 {
     FOR_ROWS({

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """infer-cli from outside: every flag, exit codes, pipes, signals, a terminal. test_cli.py INFER-CLI"""
 import json
+import math
 import os
 import pty
 import re
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -862,6 +864,105 @@ def test_embed_errors():
     embed("--chat", code=1, said=b"exclude each other")
     expect(cli("--pooling", "mean", "a"), 1, b"go with --embed")
     expect(cli("-m", BERT, "a", model=False), 1, b"encoder")
+
+
+# ---- Adapters ----
+
+def safetensors(path, tensors):
+    """{name: (shape, floats)}"""
+    head, data = {}, b""
+    for name, (shape, values) in tensors.items():
+        assert len(values) == math.prod(shape)
+        head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * len(values)]}
+        data += struct.pack(f"<{len(values)}f", *values)
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as out:
+        out.write(struct.pack("<Q", len(text)) + text + data)
+    return path
+
+
+def numbers_of(n, seed, scale):
+    return [(((i * 2654435761 + seed * 40503) >> 7) % 2001 / 1000 - 1) * scale for i in range(n)]
+
+
+def a_lora():
+    """A LoRA for the bundled model (width 160), as PEFT saves them."""
+    folder = fresh("lora")
+    os.mkdir(folder)
+    layer = "base_model.model.model.layers.2.mlp.down_proj.lora_"
+    safetensors(os.path.join(folder, "adapter_model.safetensors"),
+                {layer + "A.weight": ([4, 448], numbers_of(4 * 448, 1, 0.5)), layer + "B.weight": ([160, 4], numbers_of(640, 2, 0.5))})
+    with open(os.path.join(folder, "adapter_config.json"), "w", encoding="utf-8") as out:
+        json.dump({"peft_type": "LORA", "r": 4, "lora_alpha": 8, "bias": "none", "target_modules": ["down_proj"]}, out)
+    return folder
+
+
+def a_direction():
+    return safetensors(fresh("steer.safetensors"), {f"direction.{n}": ([160], numbers_of(160, n, 1)) for n in (2, 4)})
+
+
+def a_prompt():
+    return safetensors(fresh("soft.safetensors"), {"prompt_embeddings": ([3, 160], numbers_of(480, 9, 0.1))})
+
+
+def greedy(*args, **more):
+    return answer("--temp", "0", "-n", "16", *args, "Once upon a time", **more)
+
+
+def test_adapters():
+    base, lora, steer, soft = greedy(), a_lora(), a_direction(), a_prompt()
+    outputs = [greedy("--lora", lora), greedy("--lora", f"{lora}:-2"), greedy("--steer", steer), greedy("--steer", f"{steer}:-3:4"),
+               greedy("--soft-prompt", soft), greedy("--lora", lora, "--steer", f"{steer}:2:0-4")]
+    assert len(set(outputs + [base])) == len(outputs) + 1, outputs
+    assert greedy("--lora", f"{lora}:0") == base and greedy("--steer", f"{steer}:0") == base
+    assert greedy("--steer", f"{steer}:3:5") == base  # nothing behind the last layer
+    assert greedy("--lora", f"{lora}:0.5", "--lora", f"{lora}:0.5") == greedy("--lora", f"{lora}:0.5", "--lora", f"{lora}:.5")
+    assert greedy("--steer", f"{steer}:60:project") != base
+    assert greedy("--steer", f"{steer}:1:project") == greedy("--steer", f"{steer}:1:0-5:project")
+
+
+def test_adapters_refused():
+    lora, steer = a_lora(), a_direction()
+    for args, code, said in [(["--lora", "no-such-file"], 2, b"no-such-file"), (["--lora", steer], 1, b"not a LoRA adapter"),
+                             (["--steer", lora], 1, b"not a steering vector"), (["--soft-prompt", lora], 1, b"not a soft prompt"),
+                             (["--lora", f"{lora}:99999"], 1, b"scale"), (["--steer", f"{steer}:1:4-9"], 1, b"6 layers"),
+                             (["--lora", ""], 1, b"file"), (["--lora", lora, "--tokenize"], 1, b"no effect"),
+                             (["--soft-prompt", lora, "--prompt-cache", "x"], 1, b"exclude"), (["--lora", lora] * 17, 1, b"too many"),
+                             (["--lora", MODEL], 2, b"")]:
+        expect(cli(*args, "x"), code, said)
+
+
+def test_adapters_in_chat():
+    lora, steer = a_lora(), a_direction()
+    plain, _ = talk(b"Once upon a time\n")
+    attached, _ = talk(b"Once upon a time\n", "--lora", lora)
+    assert attached != plain
+    out, err = talk(f"/lora {lora}\n/lora\nOnce upon a time\n".encode())
+    assert out == attached and b" at 1" in err and b"in force for what comes next" in err, (out, attached, err)
+    out, _ = talk(b"/lora off\nOnce upon a time\n", "--lora", lora)
+    assert out == plain
+    out, err = talk(f"/lora {lora}:0\nOnce upon a time\n/lora no-such-file\n/lora\n".encode(), "--lora", lora)
+    assert out == plain and b"no-such-file" in err and b" at 0" in err, err
+    out, err = talk(f"/steer {steer}:2:2-4\n/steer\n/steer {steer}:1:9\n/steer off\n/steer\nOnce upon a time\n".encode())
+    assert out == plain and b"in layers 2 to 4" in err and b"6 layers" in err and b"none" in err, err
+    with_soft, _ = talk(b"Once upon a time\nand then\n/reset\nOnce upon a time\nand then\n", "--soft-prompt", a_prompt())
+    assert with_soft[:2] == with_soft[2:] and with_soft[:1] != plain, with_soft
+
+
+def test_adapters_and_files():
+    needs_files()
+    lora, path = a_lora(), fresh("adapted.ckpt")
+    first = cached(path, "Once upon a time", "--lora", lora)
+    again = cached(path, "Once upon a time", "--lora", lora)
+    assert again[0] == first[0] == cold("Once upon a time", "--lora", lora) and again[2] == 1, (first, again)
+    cached(path, "Once upon a time", said=b"adapters")
+    cached(path, "Once upon a time", "--lora", f"{lora}:2", said=b"under other adapters")
+    saved = fresh("adapted.talk")
+    talk(f"Once upon a time\n/save {saved}\n".encode(), "--lora", lora)
+    _, err = talk(f"/load {saved}\n".encode())
+    assert b"adapters" in err, err
+    talk(f"/load {saved}\nand then\n".encode(), "--lora", lora)
 
 
 def main():

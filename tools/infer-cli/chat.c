@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "adapters.h"
 #include "line.h"
 #include "output.h"
 
@@ -118,6 +119,8 @@ static const struct command {
     {"/switch", "NAME", "go on in another branch", true, chat_switch},
     {"/save", "FILE", "write the conversation and its state to files", true, chat_save},
     {"/load", "FILE", "go on with what /save wrote; what was said here is gone", true, chat_load},
+    {"/lora", "[FILE[:SCALE]]", "attach a LoRA adapter, or change its scale; off: none; list them", true, chat_lora},
+    {"/steer", "[FILE[:STRENGTH[:LAYERS]]]", "the same for steering vectors", true, chat_steer},
     {"/stats", "", "speeds of the last answer, sizes of the state", false, cmd_stats},
     {"/compact", "", "replace older turns by a summary that the model writes", false, chat_compact},
     {"/reset", "", "start anew; the system message stays", false, cmd_reset},

@@ -12,6 +12,20 @@
 enum { EXIT_OK = 0, EXIT_USAGE = 1, EXIT_MODEL = 2, EXIT_GENERATION = 3, EXIT_LIMIT = 4, EXIT_INTERRUPTED = 130 };
 
 #define CLI_MAX_TEMPLATE_ARGS 64
+#define CLI_MAX_ADAPTERS 16
+
+/* --lora, --steer, --soft-prompt, as they came. */
+enum { ARG_LORA, ARG_STEER, ARG_SOFT_PROMPT };
+struct adapter_arg {
+    int32_t kind; /* ARG_* */
+    const char *value;
+};
+
+struct cli_adapter {
+    int32_t kind;
+    char *path;
+    infer_adapter_use use; /* of a soft prompt only the adapter counts */
+};
 
 struct options {
     const char *model;  /* NULL: the default model */
@@ -20,6 +34,8 @@ struct options {
     const char *prompt_cache;
     const char *template_args[CLI_MAX_TEMPLATE_ARGS]; /* "key=json" */
     uint32_t n_template_args;
+    struct adapter_arg adapters[CLI_MAX_ADAPTERS];
+    uint32_t n_adapters;
     uint64_t max_tokens; /* 0: the default of the mode */
     uint32_t threads, ctx, kv_recent, cache_mib;
     uint32_t dimensions;
@@ -36,6 +52,9 @@ struct cli {
     infer_engine *engine;
     infer_model *model;
     infer_session *session;
+    struct cli_adapter adapters[CLI_MAX_ADAPTERS];
+    uint32_t n_adapters;
+    uint64_t n_rows; /* elements of soft prompts, which every session begins with */
     infer_tokenizer *tokenizer; /* borrowed from model */
     infer_tokenizer_info tok;
     double load_s;

@@ -3,30 +3,46 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "adapters.h"
 #include "output.h"
 
-/* How many of the session's first elements equal ids. */
-static uint64_t common_prefix(infer_session *s, const int32_t *ids, uint64_t count)
+/* How many of the session's elements behind the first `skip` equal ids. */
+static uint64_t common_prefix(infer_session *s, uint64_t skip, const int32_t *ids, uint64_t count)
 {
     infer_session_info info;
     INFER_INIT(&info);
-    if (infer_session_get_info(s, &info, NULL) != INFER_OK || info.length == 0)
+    if (infer_session_get_info(s, &info, NULL) != INFER_OK || info.length <= skip)
         return 0;
+    info.length -= skip;
     uint64_t n = info.length < count ? info.length : count, same = 0;
     int32_t *have = malloc((size_t)n * sizeof *have);
-    if (have && infer_session_tokens(s, 0, n, have, NULL) == INFER_OK)
+    if (have && infer_session_tokens(s, skip, n, have, NULL) == INFER_OK)
         while (same < n && have[same] == ids[same])
             same++;
     free(have);
     return same;
 }
 
-static infer_status feed(infer_session *s, const int32_t *ids, uint64_t count, infer_error *err)
+/* The session then begins with the soft prompts. */
+static infer_status begin(const struct cli *c, infer_session *s, infer_error *err)
 {
-    uint64_t same = common_prefix(s, ids, count);
+    infer_session_info info;
+    INFER_INIT(&info);
+    infer_status st = infer_session_get_info(s, &info, err);
+    if (st != INFER_OK || info.length >= c->n_rows)
+        return st;
+    st = infer_session_truncate(s, 0, NULL, err);
+    return st == INFER_OK ? adapters_append_rows(c, s, err) : st;
+}
+
+static infer_status feed(const struct cli *c, infer_session *s, const int32_t *ids, uint64_t count, infer_error *err)
+{
+    infer_status st = begin(c, s, err);
+    uint64_t same = st == INFER_OK ? common_prefix(s, c->n_rows, ids, count) : 0;
     if (same == count && same > 0)
         same--; /* logits of the last one are needed */
-    infer_status st = infer_session_truncate(s, same, NULL, err);
+    if (st == INFER_OK)
+        st = infer_session_truncate(s, c->n_rows + same, NULL, err);
     return st == INFER_OK ? infer_session_append(s, ids + same, count - same, err) : st;
 }
 
@@ -156,7 +172,7 @@ int generate(struct cli *c, infer_session *session, const int32_t *ids, uint64_t
     go.max_tokens = max_tokens;
     go.flags = c->opt.ignore_eos ? INFER_IGNORE_EOS : 0;
     *a = (struct answer){.prompt_tokens = count};
-    infer_status st = feed(session, ids, count, &err);
+    infer_status st = feed(c, session, ids, count, &err);
     if (st == INFER_OK)
         st = count_pending(session, a, &err);
     if (st == INFER_OK)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "adapters.h"
 #include "output.h"
 #include "system.h"
 
@@ -178,6 +179,8 @@ int cli_model_open(struct cli *c)
     if (code == EXIT_OK && !c->opt.embed)
         code = open_session(c);
     if (code == EXIT_OK && !c->opt.embed)
+        code = adapters_start(c);
+    if (code == EXIT_OK && !c->opt.embed)
         choose_mode(c);
     c->load_s = seconds_now() - start;
     return code;
@@ -186,6 +189,7 @@ int cli_model_open(struct cli *c)
 void cli_model_close(struct cli *c)
 {
     infer_session_release(c->session);
+    adapters_close(c);
     infer_model_release(c->model);
     infer_engine_release(c->engine);
     free(c->model_path);

@@ -8,7 +8,7 @@
 
 #include "output.h"
 
-enum kind { FLAG, TEXT, COUNT32, COUNT64, REAL, CPU, KV, NUMERICS, QUANTISE, POOLING, PAIR };
+enum kind { FLAG, TEXT, COUNT32, COUNT64, REAL, CPU, KV, NUMERICS, QUANTISE, POOLING, PAIR, ADAPTER };
 
 struct option {
     const char *name;
@@ -41,6 +41,10 @@ static const struct option model_options[] = {
     {"kv-recent", 0, COUNT32, AT(kv_recent), 0, 4096, "N", "... of the mixed types: the last N tokens in f16 or f32,\nthe others in int8 (default 64)"},
     {"cache", 0, COUNT32, AT(cache_mib), 0, U32_MAX, "MIB",
      "keep up to so much computed state and reuse it where\nprompts begin alike (for --chat; default 0: none)"},
+    {"lora", 0, ADAPTER, ARG_LORA, 0, 0, "FILE[:SCALE]", "attach a LoRA adapter (GGUF, or a PEFT folder), its effect\ntimes SCALE (default 1); may be repeated"},
+    {"steer", 0, ADAPTER, ARG_STEER, 0, 0, "FILE[:STRENGTH[:LAYERS]]",
+     "add a steering vector times STRENGTH (default 1) behind\nLAYERS (A-B, from 0; default all it has); with :project at\nthe end take out what points its way; may be repeated"},
+    {"soft-prompt", 0, ADAPTER, ARG_SOFT_PROMPT, 0, 0, "FILE", "begin with a learned soft prompt or prefix; may be repeated"},
     {"quantise", 0, QUANTISE, AT(quantise), 0, 0, "TYPE", "quantise weights that are f32, f16 or bf16 while opening:\nq8_0, q4_0, q4_k or q6_k"},
     {"numerics", 0, NUMERICS, AT(numerics), 0, 0, "MODE", "exact (default), precise (slower: activations stay f32) or fast"},
 };
@@ -189,6 +193,18 @@ static int add_pair(const struct option *o, struct options *opt, const char *val
     return EXIT_OK;
 }
 
+static int add_adapter(const struct option *o, struct options *opt, const char *value)
+{
+    if (!value[0])
+        return bad_value(o, value, "a file's name");
+    if (opt->n_adapters == CLI_MAX_ADAPTERS) {
+        complain(INFER_ERROR_ARGUMENT, "--%s: too many adapters (at most %d)", o->name, CLI_MAX_ADAPTERS);
+        return EXIT_USAGE;
+    }
+    opt->adapters[opt->n_adapters++] = (struct adapter_arg){(int32_t)o->offset, value};
+    return EXIT_OK;
+}
+
 static int set(const struct option *o, struct options *opt, const char *value)
 {
     static const struct choice kv[] = {{"f16", INFER_KV_F16},          {"bf16", INFER_KV_BF16},           {"f32", INFER_KV_F32},
@@ -200,7 +216,7 @@ static int set(const struct option *o, struct options *opt, const char *value)
                                              {"fast", INFER_NUMERICS_FAST}, {NULL, 0}};
     static const struct choice pooling[] = {{"mean", INFER_POOLING_MEAN}, {"cls", INFER_POOLING_CLS}, {"last", INFER_POOLING_LAST},
                                             {"none", INFER_POOLING_NONE}, {NULL, 0}};
-    void *field = (char *)opt + o->offset;
+    void *field = (char *)opt + (o->kind == ADAPTER ? 0 : o->offset);
     switch (o->kind) {
     case FLAG: *(bool *)field = true; return EXIT_OK;
     case TEXT: *(const char **)field = value; return EXIT_OK;
@@ -213,6 +229,7 @@ static int set(const struct option *o, struct options *opt, const char *value)
     case NUMERICS: return set_choice(o, field, value, numerics, "exact, precise or fast");
     case POOLING: return set_choice(o, field, value, pooling, "mean, cls, last or none");
     case PAIR: return add_pair(o, opt, value);
+    case ADAPTER: return add_adapter(o, opt, value);
     }
     return EXIT_USAGE;
 }
@@ -279,6 +296,15 @@ static int check_together(const struct options *o)
         complain(INFER_ERROR_ARGUMENT, "--prompt-cache has no effect on --tokenize, --info and --embed");
         return EXIT_USAGE;
     }
+    if (o->n_adapters && (o->tokenize || o->info || o->embed)) {
+        complain(INFER_ERROR_ARGUMENT, "--lora, --steer and --soft-prompt have no effect on --tokenize, --info and --embed");
+        return EXIT_USAGE;
+    }
+    for (uint32_t i = 0; i < o->n_adapters && o->prompt_cache; i++)
+        if (o->adapters[i].kind == ARG_SOFT_PROMPT) {
+            complain(INFER_ERROR_ARGUMENT, "--prompt-cache and --soft-prompt exclude each other");
+            return EXIT_USAGE;
+        }
     if (o->raw && (o->system || o->n_template_args)) {
         complain(INFER_ERROR_ARGUMENT, "--raw leaves the chat template out, so --system and --template-arg have no effect");
         return EXIT_USAGE;

@@ -55,6 +55,8 @@ static const char *mismatch(const struct cli *c, const infer_checkpoint *state)
         return "it was made with another --kv-recent";
     if (there.n_ctx != here.n_ctx)
         return "it was made with another --ctx";
+    if (there.adapters != here.adapters)
+        return "it was made under other adapters";
     return there.approximate ? "its state is approximate (shifted or grafted)" : NULL;
 }
 

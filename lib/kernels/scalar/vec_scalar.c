@@ -92,6 +92,16 @@ void vec_softcap_scalar(float *x, size_t n, float cap)
         x[i] = math_softcap(x[i], cap);
 }
 
+void vec_expand_scalar(float *y, const float *w, size_t stride, const float *t, uint32_t rank, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float a = 0;
+        for (uint32_t k = 0; k < rank; k++)
+            a = fma_f32(w[k * stride + i], t[k], a);
+        y[i] += a;
+    }
+}
+
 float vec_max_scalar(const float *x, size_t n)
 {
     float p[16];

@@ -190,6 +190,26 @@ void vec_scale_avx512(float *x, size_t n, float factor)
     }
 }
 
+void vec_expand_avx512(float *y, const float *w, size_t stride, const float *t, uint32_t rank, size_t n)
+{
+    size_t i = 0;
+    for (; n - i >= 64; i += 64) {
+        __m512 a[4] = {V16(0), V16(0), V16(0), V16(0)};
+        for (uint32_t k = 0; k < rank; k++)
+            for (int v = 0; v < 4; v++)
+                a[v] = _mm512_fmadd_ps(_mm512_loadu_ps(w + k * stride + i + 16 * v), V16(t[k]), a[v]);
+        for (int v = 0; v < 4; v++)
+            _mm512_storeu_ps(y + i + 16 * v, _mm512_add_ps(_mm512_loadu_ps(y + i + 16 * v), a[v]));
+    }
+    for (; i < n; i += 16) {
+        __mmask16 m = n - i < 16 ? tail_mask(n) : 0xFFFF;
+        __m512 a = V16(0);
+        for (uint32_t k = 0; k < rank; k++)
+            a = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(m, w + k * stride + i), V16(t[k]), a);
+        _mm512_mask_storeu_ps(y + i, m, _mm512_add_ps(_mm512_maskz_loadu_ps(m, y + i), a));
+    }
+}
+
 void vec_softcap_avx512(float *x, size_t n, float cap)
 {
     for (size_t i = 0; i < n; i += 16) {
