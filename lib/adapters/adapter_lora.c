@@ -45,13 +45,14 @@ static infer_status list_begin(struct lora_list *l, struct adapter_reader *r)
 {
     const struct infer_file *f = r->a->file;
     uint64_t max = 0;
+    *l = (struct lora_list){.r = r};
+    map_init(&l->map, &r->a->env->alloc);
     for (uint64_t i = 0; i < f->n_tensors; i++) /* a stack of experts gives one target each */
         if (f->tensors[i].dims[2] > ADAPTER_MAX_TARGETS || !checked_add(max, f->tensors[i].dims[2], &max))
             max = UINT64_MAX;
     if (max > 2 * ADAPTER_MAX_TARGETS)
         return err_set(r->err, INFER_ERROR_LIMIT, "more than %llu targets", (unsigned long long)ADAPTER_MAX_TARGETS);
-    *l = (struct lora_list){.r = r, .max = max};
-    map_init(&l->map, &r->a->env->alloc);
+    l->max = max;
     l->targets = arena_zarray(&r->temp, (size_t)max, sizeof *l->targets);
     return l->targets && map_reserve(&l->map, (size_t)max) ? INFER_OK : err_no_memory(r->err);
 }

@@ -61,9 +61,11 @@ infer_status model_adapter_open(infer_model *m, const infer_source *source, cons
 {
     infer_adapter *a = NULL;
     infer_status st = adapter_open(m->engine->env, source, o->map, o->cancel, &a, err);
-    if (st == INFER_OK)
-        st = bind(m, a, err);
+    if (st != INFER_OK)
+        return st;
+    st = bind(m, a, err);
     if (st != INFER_OK) {
+        file_failed(a->file, err, st);
         adapter_release(a);
         return st;
     }
@@ -513,9 +515,13 @@ infer_status session_append_adapter(infer_session *s, infer_adapter *a, infer_er
 
 infer_status session_adapters_ready(const infer_session *s, infer_error *err)
 {
-    const struct adapter_set *set = session_set_at(&s->sets, s->sets.current);
     infer_status st = INFER_OK;
-    for (uint32_t i = 0; set && i < set->n && st == INFER_OK; i++)
-        st = adapter_check(set->adapters[i], err);
+    uint32_t last = 0;
+    for (uint64_t i = s->computed ? s->computed - 1 : 0; i < s->length && st == INFER_OK; i++) { /* one back: a step may want its logits */
+        const struct adapter_set *set = s->elements[i].set != last ? session_set_at(&s->sets, s->elements[i].set) : NULL;
+        last = s->elements[i].set;
+        for (uint32_t k = 0; set && k < set->n && st == INFER_OK; k++)
+            st = adapter_check(set->adapters[k], err);
+    }
     return st;
 }

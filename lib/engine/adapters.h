@@ -97,7 +97,7 @@ infer_status session_take_sets(infer_session *s, const infer_session *from, uint
 infer_status session_append_prefix(infer_session *s, struct adapter_set *set, uint32_t first, uint32_t count, infer_error *err);
 /* Appends a soft prompt or a prefix. ARGUMENT: another kind, or for another model. */
 infer_status session_append_adapter(infer_session *s, infer_adapter *a, infer_error *err);
-/* Whether the files of the adapters in force are still whole; CHANGED. */
+/* Whether the files of the adapters that the next step may use are still whole; CHANGED. */
 infer_status session_adapters_ready(const infer_session *s, infer_error *err);
 /* What a file may say of a set: ARGUMENT for what session_set_adapters would not take, a prefix alone excepted. */
 infer_status adapter_entries_check(const infer_model *m, const struct adapter_entry *entries, uint32_t n, infer_error *err);

@@ -189,8 +189,8 @@ static infer_status gpt2_more(struct hf_reader *r)
 
 static const struct hf_arch archs[] = {
     {.model_type = "llama", .arch = "llama", .keys = llama_keys, .tensors = llama_tensors, .untied = true, .more = llama_more},
-    {.model_type = "qwen2", .arch = "qwen2", .keys = llama_keys, .tensors = llama_tensors, .untied = true, .more = hf_read_windows},
-    {.model_type = "qwen3", .arch = "qwen3", .keys = llama_keys, .tensors = qwen3_tensors, .untied = true, .more = hf_read_windows},
+    {.model_type = "qwen2", .arch = "qwen2", .keys = llama_keys, .tensors = llama_tensors, .untied = true, .more = hf_read_windows_if_used},
+    {.model_type = "qwen3", .arch = "qwen3", .keys = llama_keys, .tensors = qwen3_tensors, .untied = true, .more = hf_read_windows_if_used},
     {.model_type = "gemma3_text|gemma3", .arch = "gemma3", .keys = gemma3_keys, .tensors = gemma3_tensors, .more = gemma3_more},
     {.model_type = "gemma-embedding", .arch = "gemma-embedding", .keys = gemma_embedding_keys, .tensors = gemma3_tensors, .more = gemma3_more},
     {.model_type = "gpt2", .arch = "gpt2", .keys = gpt2_keys, .tensors = gpt2_tensors, .no_rope = true, .more = gpt2_more},

@@ -110,7 +110,7 @@ static infer_status mistral_more(struct hf_reader *r)
 static infer_status ministral3_more(struct hf_reader *r)
 {
     double growth = 0;
-    infer_status st = hf_number(r, hf_get(r, "rope_parameters|rope_scaling"), "llama_4_scaling_beta", &growth);
+    infer_status st = hf_number(r, hf_rope_of(r), "llama_4_scaling_beta", &growth);
     if (st == INFER_OK && !(growth >= 0 && growth <= 1e3))
         st = hf_fail(r, INFER_ERROR_VALUE, "llama_4_scaling_beta", "out of range");
     if (growth > 0)

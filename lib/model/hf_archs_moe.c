@@ -88,7 +88,10 @@ static infer_status qwen_more(struct hf_reader *r)
         st = hf_fail(r, INFER_ERROR_UNSUPPORTED, "mlp_only_layers", "models with layers without experts are not supported");
     if (st == INFER_OK)
         st = norm_unless_told(r);
-    return st == INFER_OK ? hf_read_windows(r) : st;
+    const struct json *use = hf_get(r, "use_sliding_window"), *layers = hf_get(r, "layer_types");
+    if (st == INFER_OK && use && use->type == JSON_BOOL && use->u.boolean && hf_get(r, "sliding_window") && !layers)
+        st = hf_fail(r, INFER_ERROR_UNSUPPORTED, "use_sliding_window", "windows in models with experts need layer_types");
+    return st == INFER_OK ? hf_read_windows_if_used(r) : st;
 }
 
 static const struct hf_key olmoe_keys_own[] = {

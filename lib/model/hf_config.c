@@ -164,9 +164,16 @@ static infer_status head_dim(const struct hf_reader *r, uint32_t *out)
     return st;
 }
 
+/* Where both spellings stand, transformers takes the old one, unless that is empty. */
+const struct json *hf_rope_of(const struct hf_reader *r)
+{
+    const struct json *old = hf_get(r, "rope_scaling"), *now = hf_get(r, "rope_parameters");
+    return !old || (now && old->type == JSON_OBJECT && old->n == 0) ? now : old;
+}
+
 static infer_status find_rope(const struct hf_reader *r, struct rope *p)
 {
-    const struct json *all = hf_get(r, "rope_parameters|rope_scaling"), *by_layer = hf_member(all, "full_attention");
+    const struct json *all = hf_rope_of(r), *by_layer = hf_member(all, "full_attention");
     double part = r->arch->rotary_part > 0 ? r->arch->rotary_part : 1;
     uint32_t dim;
     if (all && all->type != JSON_OBJECT)
@@ -197,13 +204,15 @@ static infer_status factor_of(const struct hf_reader *r, const struct rope *p, d
     return st;
 }
 
-/* The context before it was extended. */
+/* The context before it was extended. What stands beside the rope parameters goes before what stands in them, as in transformers. */
 static infer_status original_context(const struct hf_reader *r, const struct rope *p, uint32_t *n)
 {
     *n = 0;
-    infer_status st = hf_u32(r, r->model, "original_max_position_embeddings|max_position_embeddings", n);
+    infer_status st = hf_u32(r, r->model, "max_position_embeddings", n);
     if (st == INFER_OK)
         st = hf_u32(r, p->full, "original_max_position_embeddings", n);
+    if (st == INFER_OK && p->full == hf_rope_of(r))
+        st = hf_u32(r, r->model, "original_max_position_embeddings", n);
     if (st == INFER_OK && *n == 0)
         st = hf_fail(r, INFER_ERROR_VALUE, "original_max_position_embeddings", "is 0 or absent");
     return st;
@@ -379,8 +388,10 @@ infer_status hf_read_rope(struct hf_reader *r)
 infer_status hf_read_windows(struct hf_reader *r)
 {
     const struct json *use = hf_get(r, "use_sliding_window"), *types = hf_get(r, "layer_types");
-    uint32_t window = 0, layers = 0, first = 0, pattern = 0;
-    infer_status st = hf_u32(r, r->model, "sliding_window", &window);
+    uint32_t window = 0, layers = 0, first = 28, pattern = 0; /* as the Qwen configurations have it */
+    infer_status st = use && use->type != JSON_BOOL ? hf_fail(r, INFER_ERROR_VALUE, "use_sliding_window", "neither true nor false") : INFER_OK;
+    if (st == INFER_OK)
+        st = hf_u32(r, r->model, "sliding_window", &window);
     if (st == INFER_OK)
         st = hf_u32(r, r->model, "num_hidden_layers", &layers);
     if (st == INFER_OK)
@@ -397,7 +408,7 @@ infer_status hf_read_windows(struct hf_reader *r)
     if (window == 0 || (use && is_false(use)))
         return INFER_OK;
     hf_put_u32(r, ".attention.sliding_window", window);
-    bool from = use && hf_get(r, "max_window_layers") && layers <= MODEL_MAX_LAYERS;
+    bool from = use && layers <= MODEL_MAX_LAYERS;
     if (types || from) {
         hf_put_array(r, ".attention.sliding_window_pattern", FILE_BOOL, layers);
         for (uint32_t i = 0; i < layers; i++)
@@ -406,6 +417,11 @@ infer_status hf_read_windows(struct hf_reader *r)
         hf_put_u32(r, ".attention.sliding_window_pattern", pattern);
     }
     return INFER_OK;
+}
+
+infer_status hf_read_windows_if_used(struct hf_reader *r)
+{
+    return hf_get(r, "use_sliding_window") ? hf_read_windows(r) : INFER_OK;
 }
 
 /* ---- All of it ---- */
@@ -469,7 +485,9 @@ static infer_status read_model(struct hf_reader *r)
     const struct json *tie = hf_member(&r->config, "tie_word_embeddings"), *inner = hf_get(r, "tie_word_embeddings");
     const struct json *name = hf_member(&r->config, "_name_or_path");
     tie = tie ? tie : inner;
-    r->tied = tie && tie->type == JSON_BOOL ? tie->u.boolean : !r->arch->untied;
+    if (tie && tie->type != JSON_BOOL)
+        return hf_fail(r, INFER_ERROR_VALUE, "tie_word_embeddings", "neither true nor false");
+    r->tied = tie ? tie->u.boolean : !r->arch->untied;
     hf_put_text(r, "general.architecture", r->arch->arch, strlen(r->arch->arch));
     if (name && name->type == JSON_STRING && name->u.text.len)
         hf_put_text(r, "general.name", name->u.text.p, name->u.text.len);

@@ -93,7 +93,11 @@ static infer_status read_parts(struct hf_reader *r, struct blob *first, struct i
     if (st == INFER_OK && r->weights && r->arch)
         st = hf_read_modules(r);
     if (st == INFER_OK && r->weights && r->arch)
+        st = hf_check_output(r);
+    if (st == INFER_OK && r->weights && r->arch)
         st = hf_map_tensors(r);
+    if (st == INFER_OK && r->weights && r->arch)
+        st = hf_check_tensors(r);
     return st == INFER_OK ? hf_build(r, out) : st;
 }
 

@@ -79,6 +79,12 @@ infer_status hf_read_config(struct hf_reader *r); /* model, model_type, arch; th
 infer_status hf_read_rope(struct hf_reader *r);
 /* attention.sliding_window and its pattern, from sliding_window, use_sliding_window and layer_types. */
 infer_status hf_read_windows(struct hf_reader *r);
+infer_status hf_read_windows_if_used(struct hf_reader *r); /* the same, where use_sliding_window absent means false */
+const struct json *hf_rope_of(const struct hf_reader *r);  /* rope_parameters or rope_scaling; NULL: neither */
+/* Before the tensors get their new names: the output matrix is there if it must be. */
+infer_status hf_check_output(const struct hf_reader *r);
+/* Behind that: tensors that the configuration speaks of (biases and the like) are there if, and only if, it says so. */
+infer_status hf_check_tensors(const struct hf_reader *r);
 infer_status hf_read_text(struct hf_reader *r);   /* the metadata of tokenizer and template */
 /* Embedding models: what sentence-transformers keeps in the folder (nothing, of others); after the weights. And the architecture of a model whose
  * configuration says that its elements see both sides. */

@@ -277,6 +277,35 @@ static infer_status refuse_unused(const struct binder *b)
     return INFER_OK;
 }
 
+static bool is_bias_or_norm(const char *name)
+{
+    size_t n = strlen(name);
+    return (n > 5 && !strcmp(name + n - 5, ".bias")) || (n > 12 && !strcmp(name + n - 12, "_norm.weight"));
+}
+
+/* A bias or norm that a model may do without is missing in all of its layers, or in none: else one was lost. */
+static infer_status refuse_partial(const struct binder *b)
+{
+    const struct net *net = b->net;
+    for (size_t i = 0; i < net->arch->n_slots; i++) {
+        const struct slot_name *sn = &net->arch->slots[i];
+        uint32_t there = 0, missing = 0, at = 0;
+        if (!(sn->flags & SLOT_OPTIONAL) || sn->slot < SLOT_GLOBAL_COUNT || !is_bias_or_norm(sn->name))
+            continue;
+        for (uint32_t l = 0; l < net->h.n_layer; l++)
+            if (net->layers[l].w[sn->slot - SLOT_GLOBAL_COUNT].data.buf)
+                there++;
+            else if (slot_applies(&net->h, sn->slot, l) && !missing++)
+                at = l;
+        if (there && missing) {
+            char name[NAME_MAX_LEN];
+            (void)snprintf(name, sizeof name, sn->name, at);
+            return tensor_error(b, INFER_ERROR_MISSING, name, strlen(name), "the tensor is missing, while other layers have theirs");
+        }
+    }
+    return INFER_OK;
+}
+
 /* How many ids mean something: the tokenizer's, else what the file says, else all rows. */
 static infer_status read_vocab(struct binder *b)
 {
@@ -421,6 +450,8 @@ static infer_status net_bind(struct binder *b, uint32_t n_ctx, const infer_cance
         st = bind_all(b, cancel);
     if (st == INFER_OK)
         st = refuse_unused(b);
+    if (st == INFER_OK)
+        st = refuse_partial(b);
     if (st == INFER_OK && net->arch->positions == POSITIONS_ROPE)
         st = make_rope(b);
     if (st != INFER_OK)

@@ -117,4 +117,9 @@ void router_choose(const struct hparams *h, const float *products, const float *
         weigh(h, scores, chosen, weights);
     for (uint32_t k = 0; k < h->n_expert_used; k++)
         weights[k] *= h->expert_scale;
+    for (uint32_t i = 0; i < h->n_expert; i++) {
+        float none = order[i] - order[i] + (products[i] - products[i]);
+        if (none != 0) /* not finite: the row ends as NaN, which is told, not as one with an expert less, which nobody would see */
+            weights[0] = none;
+    }
 }

@@ -314,7 +314,7 @@ struct finder {
 static void find_added(const struct finder *f, const char *s, size_t len)
 {
     const struct tokjson *j = f->run->j;
-    size_t done = 0, from = 0, at, n;
+    size_t done = 0, from = 0, white = 0, at, n; /* white: where the white space ends that was looked through last */
     uint32_t i;
     while (!tj_failed(f->run) && special_find(f->set, s, len, from, &at, &n, &i)) {
         const struct added_token *a = &j->added[i];
@@ -322,10 +322,12 @@ static void find_added(const struct finder *f, const char *s, size_t len)
         from = to;
         if ((a->flags & ADDED_SINGLE_WORD) && (ends_with_word(s, at) || begins_with_word(s + to, len - to)))
             continue;
-        if (a->flags & ADDED_LSTRIP)
-            at = strip_end(s, 0, at) > done ? strip_end(s, 0, at) : done;
+        if ((a->flags & ADDED_LSTRIP) && at > done)
+            at = strip_end(s, done, at);
+        else if (a->flags & ADDED_LSTRIP)
+            at = done;
         if (a->flags & ADDED_RSTRIP)
-            to = strip_begin(s, to, len);
+            to = white = to > white ? strip_begin(s, to, len) : white;
         if (at > done)
             f->text(f->run, s + done, at - done, f->flags, f->first && !done);
         emit(f->run->e, a->id);
@@ -373,11 +375,22 @@ void tj_run_free(struct tj_run *run)
     pattern_scratch_free(&run->patterns);
 }
 
+/* Steps that make more than this of a text are not meant for texts: no real one comes near it. */
+static void limit_growth(struct tj_run *run, size_t len)
+{
+    size_t limit = len < ((size_t)INFER_MAX_TEXT - TJ_MAX_TEXT) / 64 ? 64 * len + TJ_MAX_TEXT : (size_t)INFER_MAX_TEXT;
+    for (int i = 0; i < 2; i++)
+        run->norm[i].limit = limit;
+    for (int i = 0; i < 2 * TJ_MAX_STEPS; i++)
+        run->level[i / 2][i % 2].limit = limit;
+}
+
 infer_status tokjson_encode(struct encoder *e, const char *s, size_t len, uint32_t flags, infer_error *err)
 {
     const struct tokjson *j = e->t->json;
     struct tj_run run;
     tj_run_init(&run, e->t, e);
+    limit_growth(&run, len);
     for (uint32_t i = 0; (flags & INFER_ADD_SPECIAL) && i < j->before.n; i++)
         emit(e, j->before.ids[i]);
     if (len) {

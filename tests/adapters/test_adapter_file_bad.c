@@ -130,6 +130,7 @@ static void test_tensors(void **state)
         infer_status st;
         const char *name, *says;
     } cases[] = {
+        {"{\"" P "lora_A.weight\":{\"dtype\":\"F32\",\"shape\":[600000,1,0],\"data_offsets\":[0,0]}}", 0, INFER_ERROR_LIMIT, "", "targets"},
         {MORE(P "lora_magnitude_vector"), 72, INFER_ERROR_UNSUPPORTED, P "lora_magnitude_vector", "DoRA"},
         {MORE(P "hada_w1_a"), 72, INFER_ERROR_UNSUPPORTED, P "hada_w1_a", "LoHa"},
         {MORE(P "lora_B.bias"), 72, INFER_ERROR_UNSUPPORTED, P "lora_B.bias", "biases"},

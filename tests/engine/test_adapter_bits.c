@@ -1,5 +1,6 @@
 /* Adapters: numbers against PEFT and PyTorch, and bits: base bits without effect, alone and in any batch, in chunks, with threads and CPU variants. */
 #include "adapter_tests.h"
+#include "tempdir.h"
 
 static void test_lora(void **state)
 {
@@ -264,6 +265,47 @@ static void test_swap(void **state)
     infer_model_release(m);
 }
 
+static void copy_file(const char *from, const char *name)
+{
+    size_t n;
+    char *data = test_read_file(from, &n);
+    assert_non_null(data);
+    tempdir_write(name, data, n);
+    free(data);
+}
+
+/* An adapter's file that changes while pending elements need it, whatever is in force by now: the step says so, before it reads. */
+static void test_changed(void **state)
+{
+    (void)state;
+    infer_model *m = model_with("llama", 1, 0, 0);
+    infer_open_options o;
+    infer_source source;
+    infer_adapter *a;
+    infer_session *s = session_of(m);
+    const char *dir = tempdir_make();
+    copy_file(adapter_path("lora-r4/adapter_config.json"), "adapter_config.json");
+    copy_file(adapter_path("lora-r4/adapter_model.safetensors"), "adapter_model.safetensors");
+    INFER_INIT(&o);
+    o.map = INFER_MAP_MMAP;
+    infer_source_path(&source, dir, INFER_ZSTR);
+    if (infer_adapter_open(m, &source, &o, &a, &error) == INFER_OK) { /* a build without mapping has nothing to test */
+        attach(s, a, 1);
+        ok(infer_session_append(s, (const int32_t[]){1, 2, 3, 4}, 4, &error));
+        attach(s, NULL, 0);
+        tempdir_write("adapter_model.safetensors", "", 0);
+        infer_step_item it = item_of(s, INFER_LOGITS_LAST);
+        assert_int_equal(infer_step(&it, 1, NULL, &error), INFER_ERROR_CHANGED);
+        ok(infer_session_truncate(s, 0, NULL, &error));
+        ok(infer_session_append(s, (const int32_t[]){1, 2}, 2, &error)); /* those need it not */
+        ok(infer_step(&it, 1, NULL, &error));
+        infer_adapter_release(a);
+    }
+    infer_session_release(s);
+    infer_model_release(m);
+    tempdir_remove();
+}
+
 /* ---- values */
 
 static void refused(infer_session *s, infer_adapter_use u, const char *name)
@@ -344,6 +386,7 @@ static void test_wrong_base(void **state)
             fail_msg("%s on %s: %s %s (%s)", cases[i].file, cases[i].base, infer_status_name(st), error.text, error.name);
         assert_null(a);
         assert_true(error.name[0] != 0);
+        assert_non_null(strstr(error.file, cases[i].file));
         infer_model_release(m);
     }
 }
@@ -389,7 +432,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lora),      cmocka_unit_test(test_two),   cmocka_unit_test(test_steering),        cmocka_unit_test(test_appended),
         cmocka_unit_test(test_no_effect), cmocka_unit_test(test_batch), cmocka_unit_test(test_swap),
-        cmocka_unit_test(test_values),    cmocka_unit_test(test_info),  cmocka_unit_test(test_wrong_base),
+        cmocka_unit_test(test_changed), cmocka_unit_test(test_values),    cmocka_unit_test(test_info),  cmocka_unit_test(test_wrong_base),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@
 
 enum { SLOTS = 24, CHECKPOINTS = 12, NAMES = 6, MAX_LEN = 1300 };
 #define ROW_ID (-1000) /* in a shadow: an embedding row of content ROW_ID - id */
+enum { ADAPTERS = 3, SETS = 9 }; /* set 0 is none in force */
 
 static const int32_t kv_types[] = {INFER_KV_F16, INFER_KV_F32, INFER_KV_BF16, INFER_KV_INT8, INFER_KV_INT8_64, INFER_KV_MIXED_F16, INFER_KV_MIXED_F32};
 enum { KV_TYPES = sizeof kv_types / sizeof *kv_types };
@@ -24,6 +25,8 @@ enum { KV_TYPES = sizeof kv_types / sizeof *kv_types };
 /* What a session or a checkpoint should hold. */
 struct shadow {
     int32_t ids[MAX_LEN];
+    uint8_t sets[MAX_LEN]; /* the adapters of each element */
+    uint8_t set;           /* those in force for the next ones */
     uint32_t len, n_ctx;
     uint32_t kv; /* index into kv_types */
     infer_sampling sampling;
@@ -41,10 +44,11 @@ struct kept {
     struct shadow is;
 };
 
-/* Cold logits of one prefix. Nodes of a tree: a child is found by (parent, id). */
+/* Cold logits of one prefix. Nodes of a tree: a child is found by (parent, id, set). */
 struct node {
     uint32_t parent;
     int32_t id;
+    uint8_t set;
     uint32_t next; /* in its hash chain */
     float *logits; /* NULL: not computed yet */
 };
@@ -52,6 +56,7 @@ struct node {
 struct cold {
     infer_engine *engine;
     infer_model *model;
+    infer_adapter *adapters[ADAPTERS];
     struct node *nodes; /* [0 .. KV_TYPES): the roots */
     uint32_t n, cap;
     uint32_t *heads; /* hash chains */
@@ -65,6 +70,7 @@ struct world {
     infer_engine *engine;
     infer_model *model;
     infer_store *store;
+    infer_adapter *adapters[ADAPTERS]; /* [0] NULL: sessions have none */
     struct slot slots[SLOTS];
     struct kept kept[CHECKPOINTS];
     struct kept named[NAMES]; /* what the store should hold; c is borrowed from it */
@@ -93,15 +99,98 @@ static void demand(struct world *w, bool condition, const char *what)
         fail_msg("%s, seed %" PRIu64 ", operation %" PRIu64 " (%s): %s", w->name, w->seed, w->op, w->doing, what);
 }
 
+/* ---- Adapters ---- */
+
+/* Which of the adapters are in force in each set, how strongly, and where. */
+static const struct {
+    uint32_t n;
+    struct {
+        int adapter;
+        float scale;
+        int32_t mode;
+        uint32_t first_layer, layer_count;
+    } uses[2];
+} sets[SETS] = {
+    {0, {{0}}},
+    {1, {{0, 1, INFER_ADAPTER_ADD, 0, 0}}},
+    {1, {{0, 0.5f, INFER_ADAPTER_ADD, 0, 0}}},
+    {1, {{0, 1, INFER_ADAPTER_ADD, 1, 0}}},
+    {1, {{1, 1, INFER_ADAPTER_ADD, 0, 0}}},
+    {1, {{2, 1, INFER_ADAPTER_ADD, 0, 0}}},
+    {1, {{2, 1, INFER_ADAPTER_PROJECT, 0, 0}}},
+    {2, {{0, 1, INFER_ADAPTER_ADD, 0, 0}, {1, -0.75f, INFER_ADAPTER_ADD, 0, 2}}},
+    {2, {{1, -0.75f, INFER_ADAPTER_ADD, 0, 2}, {0, 1, INFER_ADAPTER_ADD, 0, 0}}}, /* the order counts */
+};
+
+static infer_status put_in_force(infer_session *s, infer_adapter *const *adapters, uint32_t set)
+{
+    infer_adapter_use u[2];
+    for (uint32_t i = 0; i < sets[set].n; i++) {
+        INFER_INIT(&u[i]);
+        u[i].adapter = adapters[sets[set].uses[i].adapter];
+        u[i].scale = sets[set].uses[i].scale;
+        u[i].mode = sets[set].uses[i].mode;
+        u[i].first_layer = sets[set].uses[i].first_layer;
+        u[i].layer_count = sets[set].uses[i].layer_count;
+    }
+    return infer_session_set_adapters(s, u, sets[set].n, &error);
+}
+
+/* A file of steering vectors for any model, in memory: safetensors with one tensor "directions" [layers][width]. */
+static infer_adapter *steering_of(infer_model *m, uint64_t seed)
+{
+    infer_model_info mi;
+    infer_source source;
+    infer_adapter *a;
+    char head[128];
+    INFER_INIT(&mi);
+    ok(infer_model_get_info(m, &mi, &error));
+    size_t n = (size_t)mi.n_layer * mi.n_embd;
+    int len = snprintf(head, sizeof head, "{\"directions\":{\"dtype\":\"F32\",\"shape\":[%u,%u],\"data_offsets\":[0,%zu]}}", mi.n_layer,
+                       mi.n_embd, n * 4);
+    len = (len + 7) / 8 * 8;
+    for (int i = (int)strlen(head); i < len; i++)
+        head[i] = ' ';
+    uint64_t size = (uint64_t)len;
+    uint8_t *file = malloc(8 + size + n * 4);
+    assert_non_null(file);
+    memcpy(file, &size, 8);
+    memcpy(file + 8, head, (size_t)size);
+    for (size_t i = 0; i < n; i++) {
+        float x = test_rand_f32(&seed) * 0.3f;
+        memcpy(file + 8 + size + i * 4, &x, 4);
+    }
+    infer_source_memory(&source, file, 8 + size + n * 4);
+    ok(infer_adapter_open(m, &source, NULL, &a, &error));
+    free(file);
+    return a;
+}
+
+/* NULL: steering vectors only. */
+static void open_adapters(infer_model *m, const char *const *names, infer_adapter **out)
+{
+    char path[512];
+    for (int i = 0; i < ADAPTERS; i++) {
+        if (!names[i]) {
+            out[i] = steering_of(m, (uint64_t)i + 9);
+            continue;
+        }
+        (void)snprintf(path, sizeof path, INFER_SOURCE_DIR "/tests/data/adapters/%s", names[i]);
+        ok(infer_adapter_open_path(m, path, &out[i], &error));
+    }
+}
+
 /* ---- Cold results ---- */
 
-static void cold_open(struct cold *c, const char *fixture)
+static void cold_open(struct cold *c, const char *fixture, const char *const *adapters)
 {
     infer_engine_options o;
     INFER_INIT(&o);
     o.threads = 1;
     ok(infer_engine_create(&o, &c->engine, &error));
     ok(infer_model_open_path(c->engine, fixture_path(fixture), &c->model, &error));
+    if (adapters)
+        open_adapters(c->model, adapters, c->adapters);
     c->heads = calloc(HEADS, sizeof *c->heads);
     c->cap = 4096;
     c->nodes = calloc(c->cap, sizeof *c->nodes);
@@ -122,23 +211,25 @@ static void cold_close(struct cold *c)
     cold_forget(c);
     free(c->nodes);
     free(c->heads);
+    for (int i = 0; i < ADAPTERS; i++)
+        infer_adapter_release(c->adapters[i]);
     infer_model_release(c->model);
     infer_engine_release(c->engine);
 }
 
-/* The child of `parent` by id, made when it is not there. */
-static uint32_t cold_child(struct cold *c, uint32_t parent, int32_t id)
+/* The child of `parent` by id and adapters, made when it is not there. */
+static uint32_t cold_child(struct cold *c, uint32_t parent, int32_t id, uint8_t set)
 {
-    uint32_t *head = &c->heads[(parent * 2654435761u ^ (uint32_t)id * 40503u) % HEADS];
+    uint32_t *head = &c->heads[(parent * 2654435761u ^ ((uint32_t)id * SETS + set) * 40503u) % HEADS];
     for (uint32_t i = *head; i; i = c->nodes[i].next)
-        if (c->nodes[i].parent == parent && c->nodes[i].id == id)
+        if (c->nodes[i].parent == parent && c->nodes[i].id == id && c->nodes[i].set == set)
             return i;
     if (c->n == c->cap) {
         c->cap *= 2;
         c->nodes = realloc(c->nodes, c->cap * sizeof *c->nodes);
         assert_non_null(c->nodes);
     }
-    c->nodes[c->n] = (struct node){parent, id, *head, NULL};
+    c->nodes[c->n] = (struct node){parent, id, set, *head, NULL};
     *head = c->n;
     return c->n++;
 }
@@ -163,20 +254,23 @@ static infer_status append_element(infer_session *s, uint32_t n_embd, int32_t id
 }
 
 /* Computes all of a sequence in one go, and keeps the logits of every element. */
-static void cold_run(struct world *w, uint32_t kv, const int32_t *ids, uint32_t len)
+static void cold_run(struct world *w, const struct shadow *is, uint32_t len)
 {
     struct cold *c = &w->cold;
-    infer_session *s = session_of_model(c->model, kv_types[kv], MAX_LEN);
+    infer_session *s = session_of_model(c->model, kv_types[is->kv], MAX_LEN);
     infer_step_item it;
-    for (uint32_t i = 0; i < len; i++)
-        good(w, append_element(s, w->n_embd, ids[i]));
+    for (uint32_t i = 0; i < len; i++) {
+        if (is->sets[i] != (i ? is->sets[i - 1] : 0))
+            good(w, put_in_force(s, c->adapters, is->sets[i]));
+        good(w, append_element(s, w->n_embd, is->ids[i]));
+    }
     INFER_INIT(&it);
     it.session = s;
     it.logits = INFER_LOGITS_ALL;
     good(w, infer_step(&it, 1, NULL, &error));
-    for (uint32_t i = 0, node = kv; i < len; i++) {
+    for (uint32_t i = 0, node = is->kv; i < len; i++) {
         const float *row;
-        node = cold_child(c, node, ids[i]);
+        node = cold_child(c, node, is->ids[i], is->sets[i]);
         if (c->nodes[node].logits)
             continue;
         good(w, infer_session_logits(s, i, &row, NULL, &error));
@@ -189,20 +283,20 @@ static void cold_run(struct world *w, uint32_t kv, const int32_t *ids, uint32_t 
 }
 
 /* Logits of the last of len elements (len at least 1). */
-static const float *cold_logits(struct world *w, uint32_t kv, const int32_t *ids, uint32_t len)
+static const float *cold_logits(struct world *w, const struct shadow *is, uint32_t len)
 {
     struct cold *c = &w->cold;
     if (c->n > 60000)
         cold_forget(c);
     for (int again = 0;; again++) {
-        uint32_t node = kv;
+        uint32_t node = is->kv;
         for (uint32_t i = 0; i < len; i++)
-            node = cold_child(c, node, ids[i]);
+            node = cold_child(c, node, is->ids[i], is->sets[i]);
         if (c->nodes[node].logits) {
             c->hits += !again;
             return c->nodes[node].logits;
         }
-        cold_run(w, kv, ids, len);
+        cold_run(w, is, len);
     }
 }
 
@@ -228,7 +322,7 @@ static void check_logits(struct world *w, const struct slot *t)
         uint64_t pos;
         good(w, infer_session_logits(t->s, r, &row, &pos, &error));
         demand(w, pos < t->is.len, "logits of no element");
-        const float *want = cold_logits(w, t->is.kv, t->is.ids, (uint32_t)pos + 1);
+        const float *want = cold_logits(w, &t->is, (uint32_t)pos + 1);
         demand(w, !memcmp(row, want, w->n_vocab * sizeof *row), "logits differ from cold recomputation");
         w->checks++;
     }
@@ -243,7 +337,7 @@ static void check_draw(struct world *w, const struct shadow *is, uint32_t len, i
     int32_t ids[MAX_LEN];
     for (uint32_t i = 0; i < len; i++)
         ids[i] = is->ids[i] <= ROW_ID ? -1 : is->ids[i];
-    struct sample_input in = {.logits = cold_logits(w, is->kv, is->ids, len), .ids = ids, .count = len, .position = len};
+    struct sample_input in = {.logits = cold_logits(w, is, len), .ids = ids, .count = len, .position = len};
     good(w, sampler_init(&sampler, &alloc_default, w->n_vocab, w->n_vocab, &error));
     good(w, sampler_set(&sampler, &is->sampling, &error));
     good(w, sampler_sample(&sampler, &in, &r, &error));
@@ -293,6 +387,19 @@ static struct kept *any_checkpoint(struct world *w)
     return k->c ? k : NULL;
 }
 
+static uint8_t any_set(struct world *w)
+{
+    return w->adapters[0] ? (uint8_t)rnd(w, SETS) : 0;
+}
+
+static void put_set(struct world *w, struct slot *t, uint8_t set)
+{
+    if (set == t->is.set)
+        return;
+    good(w, put_in_force(t->s, w->adapters, set));
+    t->is.set = set;
+}
+
 static uint32_t growth(struct world *w, const struct slot *t, uint32_t most)
 {
     uint32_t n = 1 + (uint32_t)rnd(w, most), room_left = t->is.len < w->longest ? w->longest - t->is.len : 0;
@@ -337,8 +444,13 @@ static void op_retell(struct world *w)
     INFER_INIT(&n->is.sampling);
     n->s = session_of_model(w->model, kv_types[n->is.kv], MAX_LEN);
     uint32_t len = rnd(w, 2) ? t->is.len : 1 + (uint32_t)rnd(w, t->is.len), more = growth(w, t, 10);
+    bool as_told = rnd(w, 4); /* or under other adapters */
     for (uint32_t i = 0; i < len + more; i++) {
         n->is.ids[i] = i < len ? t->is.ids[i] : (int32_t)rnd(w, w->n_vocab);
+        put_set(w, n, as_told && i < len ? t->is.sets[i] : n->is.set);
+        if (!as_told && !rnd(w, 40))
+            put_set(w, n, any_set(w));
+        n->is.sets[i] = n->is.set;
         good(w, append_element(n->s, w->n_embd, n->is.ids[i]));
     }
     n->is.len = len + more;
@@ -356,8 +468,17 @@ static void op_append(struct world *w)
     for (uint32_t i = 0, n = t ? growth(w, t, rnd(w, 4) ? 20 : 150) : 0; i < n; i++) {
         int32_t id = rnd(w, 20) ? (int32_t)rnd(w, w->n_vocab) : ROW_ID - (int32_t)rnd(w, 1000);
         good(w, append_element(t->s, w->n_embd, id));
+        t->is.sets[t->is.len] = t->is.set;
         t->is.ids[t->is.len++] = id;
     }
+}
+
+/* Other adapters from here on. */
+static void op_adapt(struct world *w)
+{
+    struct slot *t = any_session(w);
+    if (t)
+        put_set(w, t, any_set(w));
 }
 
 static void op_step(struct world *w)
@@ -472,6 +593,7 @@ static void pull(struct world *w, struct slot *t, uint64_t n)
         if (ev.kind == INFER_EVENT_TOKEN) {
             if (!info_of(t->s).approximate)
                 check_draw(w, &t->is, t->is.len, ev.id);
+            t->is.sets[t->is.len] = t->is.set;
             t->is.ids[t->is.len++] = ev.id;
             n--;
         }
@@ -521,6 +643,7 @@ static void op_shift(struct world *w)
     }
     good(w, st);
     memmove(t->is.ids + keep, t->is.ids + keep + drop, (t->is.len - keep - drop) * sizeof t->is.ids[0]);
+    memmove(t->is.sets + keep, t->is.sets + keep + drop, t->is.len - keep - drop);
     t->is.len -= drop;
     t->is.moved = true;
     t->is.generating = about_generating(w, t);
@@ -548,6 +671,7 @@ static void op_graft(struct world *w)
     }
     good(w, st);
     memcpy(t->is.ids + t->is.len, k->is.ids + first, count * sizeof t->is.ids[0]);
+    memcpy(t->is.sets + t->is.len, k->is.sets + first, count);
     t->is.len += count;
     t->is.moved = true;
     t->is.generating = about_generating(w, t);
@@ -652,6 +776,7 @@ static const struct {
     {"new session", 4, op_new},
     {"append", 24, op_append},
     {"the elements of another", 6, op_retell},
+    {"adapters", 8, op_adapt},
     {"step", 16, op_step},
     {"batch", 3, op_batch},
     {"fork", 10, op_fork},
@@ -679,6 +804,8 @@ struct setting {
     const char *fixture;
     uint32_t threads, longest;
     uint64_t kv_budget, cache_bytes;
+    const char *adapters[ADAPTERS]; /* under tests/data/adapters; the last is made: steering vectors */
+    bool adapted;
 };
 
 static void world_open(struct world *w, const struct setting *how, uint64_t seed)
@@ -700,7 +827,9 @@ static void world_open(struct world *w, const struct setting *how, uint64_t seed
     ok(infer_model_get_info(w->model, &mi, &error));
     w->n_vocab = mi.vocab_size;
     w->n_embd = mi.n_embd;
-    cold_open(&w->cold, how->fixture);
+    if (how->adapted)
+        open_adapters(w->model, how->adapters, w->adapters);
+    cold_open(&w->cold, how->fixture, how->adapted ? how->adapters : NULL);
 }
 
 static void world_close(struct world *w)
@@ -715,6 +844,8 @@ static void world_close(struct world *w)
     INFER_INIT(&info);
     ok(infer_engine_get_info(w->engine, &info, &error));
     assert_int_equal(info.kv_bytes, 0); /* every page came back */
+    for (int i = 0; i < ADAPTERS; i++)
+        infer_adapter_release(w->adapters[i]);
     infer_model_release(w->model);
     infer_engine_release(w->engine);
     cold_close(&w->cold);
@@ -782,17 +913,37 @@ static void test_budget(void **state)
            6, operations / 8);
 }
 
-/* Past the first resume point of a window (1,024): going back re-runs from there. */
-static void test_resume(void **state)
+/* Sessions whose elements have all kinds of adapters. */
+static void test_adapted(void **state)
 {
     (void)state;
-    world_open(&world, &(struct setting){.fixture = "gemma3", .threads = 1, .longest = 1250}, seed + 3);
+    run_as(&(struct setting){.fixture = "llama", .threads = 2, .longest = 300, .cache_bytes = (uint64_t)1 << 19, .adapted = true,
+                             .adapters = {"lora-r4", "batch7", NULL}}, 7, operations / 4);
+    run_as(&(struct setting){.fixture = "gemma3", .threads = 2, .longest = 400, .cache_bytes = (uint64_t)1 << 19, .adapted = true,
+                             .adapters = {"lora-gemma3", NULL, NULL}}, 8, operations / 8);
+    run_as(&(struct setting){.fixture = "gemma2", .threads = 1, .longest = 300, .cache_bytes = (uint64_t)1 << 19, .adapted = true}, 9,
+           operations / 8);
+    run_as(&(struct setting){.fixture = "deepseek2", .threads = 1, .longest = 200, .cache_bytes = (uint64_t)1 << 19, .adapted = true}, 10,
+           operations / 16);
+    run_as(&(struct setting){.fixture = "mixtral", .threads = 1, .longest = 200, .cache_bytes = (uint64_t)1 << 19, .adapted = true}, 11,
+           operations / 16);
+    run_as(&(struct setting){.fixture = "llama", .threads = 1, .longest = 300, .kv_budget = (uint64_t)5 << 18, .cache_bytes = (uint64_t)1 << 19,
+                             .adapted = true, .adapters = {"lora-rslora", "batch3", NULL}}, 12, operations / 8);
+}
+
+/* Past the first resume point of a window (1,024): going back re-runs from there. */
+static void resume(const struct setting *how)
+{
+    world_open(&world, how, seed + 3);
     struct world *w = &world;
     w->doing = "first session";
     op_new(w);
     struct slot *t = any_session(w);
     t->is.len = 0;
     while (t->is.len < 1100) {
+        if (!rnd(w, 100))
+            put_set(w, t, any_set(w));
+        t->is.sets[t->is.len] = t->is.set;
         t->is.ids[t->is.len] = (int32_t)rnd(w, w->n_vocab);
         good(w, append_element(t->s, w->n_embd, t->is.ids[t->is.len++]));
     }
@@ -804,6 +955,13 @@ static void test_resume(void **state)
     world_close(w);
 }
 
+static void test_resume(void **state)
+{
+    (void)state;
+    resume(&(struct setting){.fixture = "gemma3", .threads = 1, .longest = 1250});
+    resume(&(struct setting){.fixture = "gemma3", .threads = 1, .longest = 1250, .adapted = true, .adapters = {"lora-gemma3", NULL, NULL}});
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -811,6 +969,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_windowed),
         cmocka_unit_test(test_cached),
         cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_adapted),
         cmocka_unit_test(test_resume),
     };
     if (argc > 1)

@@ -309,6 +309,16 @@ static void test_config(void **state)
         {"\"model_type\"", "\"quantization_config\": {\"quant_method\": \"compressed-tensors\"}, \"model_type\"", INFER_ERROR_UNSUPPORTED, "quantization_config", "'compressed-tensors'"},
         {"\"model_type\"", "\"quantization_config\": {}, \"model_type\"", INFER_ERROR_UNSUPPORTED, "quantization_config", "''"},
         {"\"model_type\"", "\"quantization_config\": null, \"model_type\"", INFER_OK, "", ""},
+        {"\"attention_bias\": false", "\"attention_bias\": true", INFER_ERROR_VALUE, "attention_bias", "blk.0.attn_q.bias is missing"},
+        {"\"attention_bias\": false", "\"attention_bias\": 0", INFER_ERROR_VALUE, "attention_bias", "neither"},
+        {"\"mlp_bias\": false", "\"mlp_bias\": true", INFER_ERROR_VALUE, "mlp_bias", "missing"},
+        {"\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false", INFER_ERROR_MISSING, "lm_head.weight", "output matrix"},
+        {"\"tie_word_embeddings\": true", "\"tie_word_embeddings\": \"true\"", INFER_ERROR_VALUE, "tie_word_embeddings", "neither"},
+        {"\"model_type\"", "\"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}, \"model_type\"", INFER_ERROR_UNSUPPORTED, "rope_type", "rope scaling"},
+        {"\"model_type\"", "\"rope_scaling\": {}, \"model_type\"", INFER_OK, "", ""},
+        {"\"model_type\"", "\"rope_scaling\": [2], \"model_type\"", INFER_ERROR_VALUE, "rope_parameters", "not an object"},
+        {"\"model_type\"", "\"original_max_position_embeddings\": 0, \"model_type\"", INFER_ERROR_VALUE, "original_max_position_embeddings", "is 0"},
+        {"\"model_type\": \"llama\"", "\"model_type\": \"qwen2\", \"use_sliding_window\": \"false\", \"sliding_window\": 3", INFER_ERROR_VALUE, "use_sliding_window", "neither"},
         {"\"vocab_size\": 160", "\"vocab_size\": 160,", INFER_ERROR_SYNTAX, "", "JSON"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -317,6 +327,31 @@ static void test_config(void **state)
     }
     put_text("config.json", "[]");
     expect(INFER_ERROR_MISSING, "model_type", "absent");
+}
+
+/* Qwen's windows are off unless the configuration switches them on; then they begin at a layer that has a default. */
+static void test_windows(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more;
+        int64_t window; /* -1: none */
+    } cases[] = {{"", -1}, {"\"use_sliding_window\": false,", -1}, {"\"use_sliding_window\": true,", 3}, {"\"use_sliding_window\": true, \"max_window_layers\": 1,", 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256];
+        struct infer_file *f;
+        infer_error err;
+        (void)snprintf(text, sizeof text, "%s \"sliding_window\": 3, \"model_type\": \"qwen2\"", cases[i].more);
+        edit("\"model_type\": \"llama\"", text);
+        assert_int_equal(open_as("m", HF_AS_MODEL, &f, &err), INFER_OK);
+        assert_int_equal(file_has(f, "qwen2.attention.sliding_window") ? (int64_t)get_u32(f, "qwen2.attention.sliding_window") : -1, cases[i].window);
+        if (cases[i].window >= 0) {
+            const struct file_meta *m = file_find_meta(f, "qwen2.attention.sliding_window_pattern", 38);
+            assert_non_null(m);
+            assert_int_equal(m->value.type, FILE_ARRAY);
+        }
+        file_release(f);
+    }
 }
 
 /* The old spellings of rope, and text models inside of others. */
@@ -738,7 +773,7 @@ int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, fresh, clear)
     const struct CMUnitTest tests[] = {
-        CASE(test_names),  CASE(test_uses),       CASE(test_not_there), CASE(test_config),    CASE(test_spellings),   CASE(test_as_file),
+        CASE(test_names),  CASE(test_uses),       CASE(test_not_there), CASE(test_config),    CASE(test_spellings),   CASE(test_as_file), CASE(test_windows),
         CASE(test_shards), CASE(test_bad_shards), CASE(test_pytorch), CASE(test_tensors),   CASE(test_no_memory), CASE(test_io_failures), CASE(test_cancel), CASE(test_torch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

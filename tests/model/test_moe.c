@@ -111,7 +111,7 @@ static void test_router_groups(void **state)
 static void test_router_nan(void **state)
 {
     (void)state;
-    const float x[6] = {NAN, -1, NAN, NAN, 1, NAN}, all[6] = {NAN, NAN, NAN, NAN, NAN, NAN};
+    const float x[6] = {NAN, -1, NAN, NAN, 1, NAN}, all[6] = {NAN, NAN, NAN, NAN, NAN, NAN}, few[6] = {0.5f, -1, 2, -INFINITY, 1, NAN};
     uint16_t chosen[3];
     float w[3];
     struct hparams h = plain;
@@ -123,6 +123,8 @@ static void test_router_nan(void **state)
             assert_true(isnan(w[2]));
             router_choose(&h, all, NULL, chosen, w);
             chosen_are(chosen, 0, 1, 2);
+            assert_true(isnan(w[0]));
+            router_choose(&h, few, NULL, chosen, w); /* none of them would be chosen: seen all the same */
             assert_true(isnan(w[0]));
         }
 }

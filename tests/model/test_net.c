@@ -159,7 +159,7 @@ static void test_missing_tensors(void **state)
 {
     (void)state;
     static const char *const names[] = {"llama", "qwen2", "qwen3", "gemma3", "gpt2",     "mistral",           "olmo2",
-                                        "gemma2", "phi3", "stablelm-parallel", NULL};
+                                        "gemma2", "phi3", "stablelm-parallel", "llama-bias", "nemotron", "granite", "starcoder2", "stablelm", NULL};
     for (size_t k = 0; names[k]; k++) {
         infer_file *f = open_fixture(names[k]);
         for (uint64_t i = 0; i < f->n_tensors; i++) {

@@ -92,6 +92,9 @@ static const struct bad bad[] = {
     {ADDED("{\"id\":99999999,\"content\":\"x\"}"), INFER_ERROR_VALUE, "", "out of range"},
 };
 
+#define GROW "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}"
+#define BYTES "{\"type\":\"ByteLevel\",\"use_regex\":false}"
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -231,6 +234,36 @@ static void test_long_texts(void **state)
     free(ids);
 }
 
+/* Added tokens that take the white space around them in, in a text of nothing else; and normalizers that make much of little: both are quick. */
+static void test_quick(void **state)
+{
+    (void)state;
+    static const char *const files[] = {
+        ADDED("{\"id\":2,\"content\":\"ab\"},{\"id\":3,\"content\":\" \",\"lstrip\":true,\"rstrip\":true}"),
+        "{\"added_tokens\":[{\"id\":3,\"content\":\" \"},{\"id\":4,\"content\":\"\\n\",\"lstrip\":true,\"rstrip\":true}],\"model\":{\"type\":\"BPE\",\"vocab\":{" AB
+        "},\"merges\":[]}}",
+        NORM("{\"type\":\"Sequence\",\"normalizers\":[" GROW "," GROW "," GROW "," GROW "," GROW "," GROW "]}"),
+        PRE("{\"type\":\"Sequence\",\"pretokenizers\":[" BYTES "," BYTES "," BYTES "," BYTES "," BYTES "," BYTES "," BYTES "," BYTES "," BYTES "," BYTES "," BYTES
+            "," BYTES "," BYTES "," BYTES "]}")};
+    enum { LENGTH = 200000 };
+    char *text = malloc(LENGTH + 1);
+    for (int i = 0; i < 4; i++) {
+        char *at = text;
+        infer_tokenizer *t;
+        infer_error err;
+        uint64_t n = 0;
+        fill(&at, i == 1 ? "\n " : i == 2 ? "a" : " ", i == 1 ? LENGTH / 2 : LENGTH);
+        assert_int_equal(open_text(files[i], strlen(files[i]), &t, &err), INFER_OK);
+        double begin = seconds();
+        infer_status st = infer_tokenize(t, text, LENGTH, 0, NULL, 0, &n, NULL);
+        assert_int_equal(st, i < 2 ? INFER_ERROR_BUFFER : INFER_ERROR_LIMIT);
+        assert_true(i >= 2 || n == LENGTH);
+        assert_true(seconds() - begin < 4); /* it took a minute */
+        infer_tokenizer_release(t);
+    }
+    free(text);
+}
+
 /* Steps that blow a text up end with an error. */
 static void test_growth(void **state)
 {
@@ -307,7 +340,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused),   cmocka_unit_test(test_deep),       cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_long_texts), cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_long_texts), cmocka_unit_test(test_quick), cmocka_unit_test(test_growth),
         cmocka_unit_test(test_info),      cmocka_unit_test(test_control),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
