@@ -251,8 +251,8 @@ def fixtures():
 
 
 def seeds():
-    """Tiny files made by hand, for tests/fuzz/corpus/tokjson: every kind of part is in one of them."""
-    out = HERE + "/../tests/fuzz/corpus/tokjson"
+    """Tiny files made by hand, for tests/fuzz/corpus/tokenizer: every kind of part is in one of them."""
+    out = HERE + "/../tests/fuzz/corpus/tokenizer"
     os.makedirs(out, exist_ok=True)
     space = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}
     regex = {"type": "Split", "pattern": {"Regex": r"[^\W\d]+|(?i:'s)|\p{N}{1,2}+|a*?b(?!c)"}, "behavior": "MergedWithNext", "invert": False}

@@ -56,7 +56,7 @@ def emit(name, cps):
             runs[-1][1] = c
         else:
             runs.append([c, c])
-    print("static const struct cp_range %s[%d] = {" % (name, len(runs)))
+    print("static const struct uc_range %s[%d] = {" % (name, len(runs)))
     for i in range(0, len(runs), 7):
         print("    " + " ".join("{0x%X,0x%X}," % tuple(r) for r in runs[i:i + 7]))
     print("};\n")
@@ -78,7 +78,7 @@ def main():
         emit(name, [c for c in CPS if regex.match(classes, chr(c))])
     lower = [(c, ord(LOWER.normalize_str(chr(c)))) for c in CPS if len(LOWER.normalize_str(chr(c))) == 1]
     lower = [(a, b) for a, b in lower if b != ord(chr(a).lower()[0]) and cat(a) == "Cn"]
-    print("static const struct cp_range late_lower[%d] = { /* letter, its lower case */" % len(lower))
+    print("static const struct uc_range late_lower[%d] = { /* letter, its lower case */" % len(lower))
     for i in range(0, len(lower), 7):
         print("    " + " ".join("{0x%X,0x%X}," % p for p in lower[i:i + 7]))
     print("};")

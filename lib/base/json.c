@@ -70,7 +70,7 @@ static int peek(const struct parser *p)
     return p->pos < p->len ? (unsigned char)p->text[p->pos] : -1;
 }
 
-static int hex4(const char *s)
+int json_hex4(const char *s)
 {
     int v = 0;
     for (int i = 0; i < 4; i++) {
@@ -87,7 +87,7 @@ static int hex4(const char *s)
 static infer_status read_unicode_escape(struct parser *p)
 {
     size_t at = p->pos;
-    int hi = p->len - p->pos >= 6 ? hex4(p->text + p->pos + 2) : -1, lo;
+    int hi = p->len - p->pos >= 6 ? json_hex4(p->text + p->pos + 2) : -1, lo;
     if (hi < 0)
         return fail_at(p, at, "invalid \\u escape");
     p->pos += 6;
@@ -96,7 +96,7 @@ static infer_status read_unicode_escape(struct parser *p)
         return fail_at(p, at, "lone surrogate escape");
     if (cp >= 0xD800 && cp <= 0xDBFF) {
         bool second = p->len - p->pos >= 6 && p->text[p->pos] == '\\' && p->text[p->pos + 1] == 'u';
-        lo = second ? hex4(p->text + p->pos + 2) : -1;
+        lo = second ? json_hex4(p->text + p->pos + 2) : -1;
         if (lo < 0xDC00 || lo > 0xDFFF)
             return fail_at(p, at, "lone surrogate escape");
         p->pos += 6;

@@ -58,4 +58,6 @@ infer_status json_parse(struct arena *ar, const char *text, size_t len, const st
 /* The member of this (zero-terminated) key, or NULL, also when `object` is not an object. Linear. */
 const struct json *json_get(const struct json *object, const char *key);
 
+int json_hex4(const char *digits); /* the number of four hexadecimal digits, or -1 */
+
 #endif

@@ -95,29 +95,16 @@ bool json_scan_more(struct json_scan *s, char bracket)
     return c == bracket ? fail(s, "invalid value") : true;
 }
 
-static int hex4(const char *s)
-{
-    int v = 0;
-    for (int i = 0; i < 4; i++) {
-        char c = s[i];
-        int d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-        if (d < 0)
-            return -1;
-        v = v * 16 + d;
-    }
-    return v;
-}
-
 /* At the backslash of \uXXXX; a pair of surrogates is one character. */
 static bool unicode_escape(struct json_scan *s)
 {
-    int hi = s->len - s->pos >= 6 ? hex4(s->text + s->pos + 2) : -1, lo = -1;
+    int hi = s->len - s->pos >= 6 ? json_hex4(s->text + s->pos + 2) : -1, lo = -1;
     if (hi < 0)
         return fail(s, "invalid \\u escape");
     uint32_t cp = (uint32_t)hi;
     bool pair = cp >= 0xD800 && cp <= 0xDBFF;
     if (pair && s->len - s->pos >= 12 && s->text[s->pos + 6] == '\\' && s->text[s->pos + 7] == 'u')
-        lo = hex4(s->text + s->pos + 8);
+        lo = json_hex4(s->text + s->pos + 8);
     if ((pair && (lo < 0xDC00 || lo > 0xDFFF)) || (cp >= 0xDC00 && cp <= 0xDFFF))
         return fail(s, "lone surrogate escape");
     if (pair)

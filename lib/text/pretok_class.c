@@ -3,27 +3,7 @@
 
 #include "text/pretok_impl.h"
 
-struct range {
-    uint32_t first, last;
-};
-
-#define IN(ranges, cp) in_ranges(ranges, sizeof(ranges) / sizeof *(ranges), cp)
-
-/* ranges are sorted. */
-static bool in_ranges(const struct range *r, size_t n, uint32_t cp)
-{
-    size_t lo = 0;
-    while (lo < n) {
-        size_t mid = (lo + n) / 2;
-        if (cp < r[mid].first)
-            n = mid;
-        else if (cp > r[mid].last)
-            lo = mid + 1;
-        else
-            return true;
-    }
-    return false;
-}
+#define IN(ranges, cp) uc_in_ranges(ranges, sizeof(ranges) / sizeof *(ranges), cp)
 
 bool is_letter(uint32_t cp)
 {
@@ -71,7 +51,7 @@ bool is_punct_ascii_too(uint32_t cp)
 }
 
 /* The letters with case of DeepSeek-LLM's expression. */
-static const struct range cased[] = {
+static const struct uc_range cased[] = {
     {0x41, 0x5A}, {0x61, 0x7A}, {0xB5, 0xB5}, {0xC0, 0xD6}, {0xD8, 0xF6}, {0xF8, 0x1BA}, {0x1BC, 0x1BF},
     {0x1C4, 0x293}, {0x295, 0x2AF}, {0x370, 0x373}, {0x376, 0x376}, {0x377, 0x377}, {0x37B, 0x37D},
     {0x37F, 0x37F}, {0x386, 0x386}, {0x388, 0x38A}, {0x38C, 0x38C}, {0x38E, 0x3A1}, {0x3A3, 0x3F5},
@@ -98,7 +78,7 @@ bool is_cased_deepseek(uint32_t cp)
 
 bool is_punct_deepseek(uint32_t cp)
 {
-    static const struct range r[] = {{0x21, 0x2F},     {0x3A, 0x7E},     {0x2018, 0x201F},
+    static const struct uc_range r[] = {{0x21, 0x2F},     {0x3A, 0x7E},     {0x2018, 0x201F},
                                      {0x3000, 0x3002}, {0xFF01, 0xFF0F}, {0xFF1A, 0xFF5E}};
     return IN(r, cp);
 }
@@ -115,14 +95,14 @@ bool is_cjk_hangul(uint32_t cp)
 
 bool is_bloom_word(uint32_t cp)
 {
-    static const struct range r[] = {{0x60C, 0x60C},   {0x6D4, 0x6D4},   {0x964, 0x964},
+    static const struct uc_range r[] = {{0x60C, 0x60C},   {0x6D4, 0x6D4},   {0x964, 0x964},
                                      {0x2026, 0x2026}, {0x3001, 0x3002}, {0xFF0C, 0xFF0C}};
     return !(uc_props(cp) & UC_SPACE) && !one_of(cp, "(|.,!?)") && !IN(r, cp);
 }
 
 bool is_asian_afmoe(uint32_t cp)
 {
-    static const struct range r[] = {
+    static const struct uc_range r[] = {
         {0xE40, 0xEFF},     {0x1000, 0x109F}, {0x1100, 0x11FF}, {0x1780, 0x17FF}, {0x2F00, 0x2FDF},
         {0x3040, 0x30FF},   {0x3400, 0x4DBF}, {0x4E00, 0x9FFF}, {0xA9E0, 0xA9FF}, {0xAA60, 0xAA7F},
         {0xAC00, 0xD7AF},   {0xF900, 0xFAFF}, {0xFF65, 0xFF9F}};
@@ -136,7 +116,7 @@ static bool is_hangul(uint32_t cp)
 
 static bool is_wide_punct(uint32_t cp)
 {
-    static const struct range r[] = {{0x2014, 0x2014}, {0x2018, 0x2019}, {0x201C, 0x201D}, {0x2026, 0x2026},
+    static const struct uc_range r[] = {{0x2014, 0x2014}, {0x2018, 0x2019}, {0x201C, 0x201D}, {0x2026, 0x2026},
                                      {0x3001, 0x303F}, {0xFE30, 0xFE4F}, {0xFF01, 0xFF01}, {0xFF0C, 0xFF0C},
                                      {0xFF1A, 0xFF1B}};
     return IN(r, cp);

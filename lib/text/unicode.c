@@ -302,3 +302,18 @@ bool uc_is_plain_nfc(const char *text, size_t len)
     }
     return true;
 }
+
+bool uc_in_ranges(const struct uc_range *r, size_t n, uint32_t cp)
+{
+    size_t lo = 0;
+    while (lo < n) {
+        size_t mid = (lo + n) / 2;
+        if (cp < r[mid].first)
+            n = mid;
+        else if (cp > r[mid].last)
+            lo = mid + 1;
+        else
+            return true;
+    }
+    return false;
+}

@@ -28,6 +28,11 @@ enum uc_cat {
 enum { UC_CAT_MASK = 31, UC_SPACE = 32 /* White_Space */, UC_HAN = 64 /* Script=Han */, UC_NFC = 128 /* may change under NFC */ };
 uint32_t uc_props(uint32_t cp);
 
+struct uc_range {
+    uint32_t first, last;
+};
+bool uc_in_ranges(const struct uc_range *ranges, size_t n, uint32_t cp); /* ranges are sorted */
+
 static inline bool uc_in(uint32_t props, uint32_t set)
 {
     return (set >> (props & UC_CAT_MASK) & 1) != 0;

@@ -2,30 +2,11 @@
 
 #include "base/utf8.h"
 
-struct cp_range {
-    uint32_t first, last;
-};
-
 #include "text/unicode_hf_tables.h"
 
 #define FIRST 0x61D /* below it nothing differs */
-#define ANY(ranges, cp) in_ranges(ranges, sizeof(ranges) / sizeof *(ranges), cp)
+#define ANY(ranges, cp) uc_in_ranges(ranges, sizeof(ranges) / sizeof *(ranges), cp)
 #define IN(ranges, cp) ((cp) >= FIRST && ANY(ranges, cp))
-
-static bool in_ranges(const struct cp_range *r, size_t n, uint32_t cp)
-{
-    size_t lo = 0;
-    while (lo < n) {
-        size_t mid = (lo + n) / 2;
-        if (cp < r[mid].first)
-            n = mid;
-        else if (cp > r[mid].last)
-            lo = mid + 1;
-        else
-            return true;
-    }
-    return false;
-}
 
 bool hf_is_punct(uint32_t c)
 {

@@ -1,4 +1,5 @@
-/* Opens arbitrary bytes as a model file with a tokenizer, encodes texts (the file's own last bytes among them) and decodes every id. */
+/* Opens arbitrary bytes as a model file with a tokenizer, or as a tokenizer.json, encodes texts (the file's own last bytes among them) and
+ * decodes every id, streaming. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,9 +17,12 @@ static void round_trip(const infer_tokenizer *t, const char *text, size_t len, u
     token_ids_init(&ids, tokenizer_alloc(t));
     buf_init(&out, tokenizer_alloc(t), 0);
     if (tokenizer_encode(t, text, len, flags, &ids, &err) == INFER_OK)
-        for (size_t i = 0; i <= ids.len; i++)
+        for (size_t i = 0; i <= ids.len; i++) {
             if (tokenizer_decode_next(t, &state, i < ids.len ? ids.data[i] : -1, &out, &err) != INFER_OK)
                 abort(); /* an id that the vocabulary does not have */
+            if (state.pending_len > sizeof state.pending || state.started > TOKENIZER_MAX_STARTED)
+                abort();
+        }
     token_ids_free(&ids);
     buf_free(&out);
 }
@@ -52,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size_t tail = size < MAX_TEXT ? size : MAX_TEXT;
         look_at_tokens(t);
         round_trip(t, text, sizeof text - 1, INFER_ADD_SPECIAL);
-        round_trip(t, text, sizeof text - 1, INFER_PARSE_SPECIAL);
+        round_trip(t, text, sizeof text - 1, INFER_PARSE_SPECIAL | INFER_SHOW_SPECIAL);
         round_trip(t, (const char *)data + size - tail, tail, INFER_ADD_SPECIAL | INFER_PARSE_SPECIAL);
         tokenizer_release(t);
     }
