@@ -1210,7 +1210,8 @@ INFER_API infer_status infer_model_fingerprint(infer_model *model, int32_t kind,
 INFER_API infer_status infer_session_shift(infer_session *session, uint64_t keep, uint64_t drop, infer_error *err);
 
 /* Graft: appends the elements [first, first + count) of a checkpoint of the same model and KV type, with their state taken from it. The first
- * `recompute` of them are computed here, after the session's own elements, which mends the seam. When the session's elements are just those that lie
+ * `recompute` of them are computed here, after the session's own elements, which mends the seam. All keep the adapters that they have there. When the
+ * session's elements are just those that lie
  * before `first` in the checkpoint, nothing is recomputed, pages are shared, and the result is exact and not marked. *rerun (may be NULL): how many of the
  * elements were or (where a sliding window lacks what it needs: pending now) have to be computed.
  * Errors: ARGUMENT (another model or KV type; first, count or recompute beyond what is there; named), STATE (the session has pending elements),

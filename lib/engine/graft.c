@@ -256,7 +256,7 @@ static bool same_prefix(const infer_session *s, const infer_session *c, uint64_t
     return true;
 }
 
-/* Appends elements [first, first + count) of c, pending. */
+/* Appends elements [first, first + count) of c, pending, under the adapters that they have there. */
 static infer_status append_from(infer_session *s, const infer_session *c, uint64_t first, uint64_t count, infer_error *err)
 {
     infer_status st = INFER_OK;
@@ -269,16 +269,7 @@ static infer_status append_from(infer_session *s, const infer_session *c, uint64
         else
             st = session_append_rows(s, c->rows + (size_t)e->row * s->model->net->h.n_embd, c->keys + 2 * (size_t)e->row, 1, err);
     }
-    return st;
-}
-
-/* The last elements of s, `count` of them, were computed where elements [first, ..) of c were. */
-static infer_status adopt(infer_session *s, const infer_session *c, uint64_t first, uint64_t count, infer_error *err)
-{
-    infer_status st = session_take_sets(s, c, s->length - count, first, count, err);
-    if (st == INFER_OK)
-        s->computed = s->length;
-    return st;
+    return st == INFER_OK && count ? session_take_sets(s, c, s->length - count, first, count, err) : st;
 }
 
 /* The state of [.., end) is that of c, page by page. Only where all groups can go on from there. */
@@ -295,7 +286,9 @@ static infer_status share_state(infer_session *s, const infer_session *c, uint64
         st = kv_seq_share(&s->kv[g], &c->kv[g], engine->kv, engine->env, err);
     }
     cut(s, end);
-    return st == INFER_OK ? adopt(s, c, first, count, err) : st;
+    if (st == INFER_OK)
+        s->computed = s->length;
+    return st;
 }
 
 static infer_status compute_pending(infer_session *s, infer_error *err)
@@ -312,7 +305,7 @@ static infer_status transplant_state(infer_session *copy, const infer_session *c
         return INFER_OK;
     infer_status st = take(&t, err);
     if (st == INFER_OK)
-        st = adopt(copy, c, first, count, err);
+        copy->computed = copy->length;
     session_mark_approximate(copy, t.dst);
     return st;
 }

@@ -265,6 +265,46 @@ static void test_swap(void **state)
     infer_model_release(m);
 }
 
+/* The elements of a graft that are computed anew stay under the adapters that they have in the checkpoint, whatever is in force in the session. */
+static void test_graft(void **state)
+{
+    (void)state;
+    infer_model *m = model_with("llama", 2, 0, 0);
+    struct golden g = golden_read("llama");
+    infer_adapter *a = adapter_of(m, "lora-r4"), *b = adapter_of(m, "batch7");
+    infer_session *from = session_of(m), *s = session_of(m), *plain = session_of(m);
+    float *want = malloc(g.n_vocab * 4), *got = malloc(g.n_vocab * 4);
+    infer_checkpoint *c;
+    attach(from, a, 1);
+    ok(infer_session_append(from, g.prompt, 12, &error));
+    last_logits(from, g.n_vocab, got);
+    ok(infer_checkpoint_create(from, &c, &error));
+    attach(s, b, 1);
+    ok(infer_session_append(s, g.prompt + 12, 6, &error));
+    last_logits(s, g.n_vocab, got);
+    ok(infer_session_graft(s, c, 0, 12, 12, NULL, &error)); /* all of it is computed anew: so it is exact */
+    ok(infer_session_append(s, g.prompt + 18, 1, &error));
+    last_logits(s, g.n_vocab, got);
+    attach(plain, b, 1);
+    ok(infer_session_append(plain, g.prompt + 12, 6, &error));
+    attach(plain, a, 1);
+    ok(infer_session_append(plain, g.prompt, 12, &error));
+    attach(plain, b, 1);
+    ok(infer_session_append(plain, g.prompt + 18, 1, &error));
+    last_logits(plain, g.n_vocab, want);
+    assert_memory_equal(got, want, g.n_vocab * 4);
+    infer_checkpoint_release(c);
+    infer_session_release(from);
+    infer_session_release(s);
+    infer_session_release(plain);
+    infer_adapter_release(a);
+    infer_adapter_release(b);
+    free(want);
+    free(got);
+    golden_free(&g);
+    infer_model_release(m);
+}
+
 static void copy_file(const char *from, const char *name)
 {
     size_t n;
@@ -432,7 +472,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lora),      cmocka_unit_test(test_two),   cmocka_unit_test(test_steering),        cmocka_unit_test(test_appended),
         cmocka_unit_test(test_no_effect), cmocka_unit_test(test_batch), cmocka_unit_test(test_swap),
-        cmocka_unit_test(test_changed), cmocka_unit_test(test_values),    cmocka_unit_test(test_info),  cmocka_unit_test(test_wrong_base),
+        cmocka_unit_test(test_graft), cmocka_unit_test(test_changed), cmocka_unit_test(test_values),    cmocka_unit_test(test_info),  cmocka_unit_test(test_wrong_base),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
