@@ -924,7 +924,8 @@ def test_adapters():
 
 def test_adapters_refused():
     lora, steer = a_lora(), a_direction()
-    for args, code, said in [(["--lora", "no-such-file"], 2, b"no-such-file"), (["--lora", steer], 1, b"not a LoRA adapter"),
+    for args, code, said in [(["--lora", "no-such-file"], 2, b": no-such-file: no such file"), (["--lora", steer], 1, b"not a LoRA adapter"),
+                             (["--lora", "d" * 200 + "/" + "e" * 1500], 2, b"ddd"),  # ran over a buffer once
                              (["--steer", lora], 1, b"not a steering vector"), (["--soft-prompt", lora], 1, b"not a soft prompt"),
                              (["--lora", f"{lora}:99999"], 1, b"scale"), (["--steer", f"{steer}:1:4-9"], 1, b"6 layers"),
                              (["--lora", ""], 1, b"file"), (["--lora", lora, "--tokenize"], 1, b"no effect"),

@@ -80,7 +80,8 @@ static int run_batch(const struct cli *c, struct batch *b, const infer_embed_opt
         code = err.code == INFER_ERROR_CANCELLED ? EXIT_INTERRUPTED : err.code == INFER_ERROR_ARGUMENT ? EXIT_USAGE : exit_code(err.code, true);
         for (uint64_t i = 0; i < b->n && code != EXIT_INTERRUPTED; i++)
             if (b->items[i].status != INFER_OK)
-                note("text %llu: %s", (unsigned long long)(b->done + i + 1), infer_status_message(b->items[i].status));
+                note("text %llu: %s", (unsigned long long)(b->done + i + 1),
+                     b->items[i].status == INFER_ERROR_CONTEXT_FULL ? "too long (--truncate cuts it)" : infer_status_message(b->items[i].status));
         if (code != EXIT_INTERRUPTED)
             note_error(NULL, &err);
     }

@@ -133,7 +133,7 @@ void note_error(const char *before, const infer_error *err)
     place[0] = 0;
     if (before)
         at += (size_t)snprintf(place, sizeof place, "%s: ", before);
-    if (err->file[0])
+    if (err->file[0] && !(before && strcmp(before, err->file) == 0) && at < sizeof place)
         at += (size_t)snprintf(place + at, sizeof place - at, "%s: ", err->file);
     if (err->name[0] && !strstr(err->text, err->name) && at < sizeof place)
         (void)snprintf(place + at, sizeof place - at, "%s: ", err->name);
