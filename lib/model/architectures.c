@@ -67,7 +67,8 @@ static const struct slot_name phi3_slots[] = {
     {SLOT_DOWN, 0, "blk.%u.ffn_down.weight"},
 };
 
-static const struct slot_name nemotron_slots[] = {
+/* nemotron, starcoder2 */
+static const struct slot_name layer_norm_slots[] = {
     EMBEDDINGS,
     ROPE_FACTORS,
     SEPARATE_QKV,
@@ -94,20 +95,6 @@ static const struct slot_name olmo2_slots[] = {
     {SLOT_UP, 0, "blk.%u.ffn_up.weight"},
     {SLOT_DOWN, 0, "blk.%u.ffn_down.weight"},
     {SLOT_FFN_POST_NORM, 0, "blk.%u.post_ffw_norm.weight"},
-};
-
-static const struct slot_name starcoder2_slots[] = {
-    EMBEDDINGS,
-    ROPE_FACTORS,
-    SEPARATE_QKV,
-    QKV_BIASES(SLOT_OPTIONAL),
-    {SLOT_ATTN_OUT_B, SLOT_OPTIONAL, "blk.%u.attn_output.bias"},
-    {SLOT_FFN_NORM, 0, "blk.%u.ffn_norm.weight"},
-    NORM_BIASES,
-    {SLOT_UP, 0, "blk.%u.ffn_up.weight"},
-    {SLOT_UP_B, SLOT_OPTIONAL, "blk.%u.ffn_up.bias"},
-    {SLOT_DOWN, 0, "blk.%u.ffn_down.weight"},
-    {SLOT_DOWN_B, SLOT_OPTIONAL, "blk.%u.ffn_down.bias"},
 };
 
 static const struct slot_name stablelm_slots[] = {
@@ -167,11 +154,11 @@ static const struct arch all[] = {
     {.name = "granite", .scales_rows = true, .norm = DEV_NORM_RMS, .rope = DEV_ROPE_PAIRS, .act = DEV_ACT_SILU, .gated = true, .divides_logits = true,
      .slots = llama_slots, .n_slots = COUNT(llama_slots)},
     {.name = "nemotron", .norm = DEV_NORM_LAYER, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_RELU2,
-     .slots = nemotron_slots, .n_slots = COUNT(nemotron_slots)},
+     .slots = layer_norm_slots, .n_slots = COUNT(layer_norm_slots)},
     {.name = "olmo2", .norm = DEV_NORM_RMS, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
      .window_pattern = 4 /* OLMo 3; OLMo 2 has no windows */, .local_rope_plain = true, .slots = olmo2_slots, .n_slots = COUNT(olmo2_slots)},
     {.name = "starcoder2", .norm = DEV_NORM_LAYER, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_GELU_TANH,
-     .slots = starcoder2_slots, .n_slots = COUNT(starcoder2_slots)},
+     .slots = layer_norm_slots, .n_slots = COUNT(layer_norm_slots)},
     {.name = "stablelm", .norm = DEV_NORM_LAYER, .rope = DEV_ROPE_HALVES, .act = DEV_ACT_SILU, .gated = true,
      .may_be_parallel = true, .slots = stablelm_slots, .n_slots = COUNT(stablelm_slots)},
     {.name = "gpt2", .norm = DEV_NORM_LAYER, .positions = POSITIONS_LEARNED, .act = DEV_ACT_GELU_TANH,

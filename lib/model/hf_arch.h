@@ -69,7 +69,9 @@ extern const struct hf_arch_list hf_dense_more; /* hf_archs_dense.c */
 const struct hf_arch *hf_find(const char *model_type, size_t len); /* NULL: not known */
 
 /* Lists that architectures share. */
-extern const struct hf_key hf_keys_llama[];       /* sizes as Llama's config spells them, RMS norm */
+extern const struct hf_key hf_keys_sizes[]; /* as Llama's config spells them */
+extern const struct hf_key hf_keys_rms[];   /* epsilon of an RMS norm */
+extern const struct hf_key hf_keys_silu[];
 extern const struct hf_tensor hf_tensors_top[];   /* embeddings, final norm, head */
 extern const struct hf_tensor hf_tensors_attn[];  /* q_proj ... o_proj, with biases, input_layernorm */
 extern const struct hf_tensor hf_tensors_gated[]; /* gate_proj, up_proj, down_proj, post_attention_layernorm */

@@ -10,7 +10,7 @@
 #define END {NULL, NULL, 0}
 #define END_KEYS {NULL, NULL, 0, false, 0}
 
-const struct hf_key hf_keys_llama[] = {
+const struct hf_key hf_keys_sizes[] = {
     {"vocab_size", ".vocab_size", HF_U32, false, 0},
     {"num_hidden_layers", ".block_count", HF_U32, true, 0},
     {"hidden_size", ".embedding_length", HF_U32, true, 0},
@@ -20,9 +20,10 @@ const struct hf_key hf_keys_llama[] = {
     {"head_dim", ".attention.key_length", HF_U32, false, 0},
     {"head_dim", ".attention.value_length", HF_U32, false, 0},
     {"intermediate_size", ".feed_forward_length", HF_U32, true, 0},
-    {"rms_norm_eps", ".attention.layer_norm_rms_epsilon", HF_F32, false, 1e-6},
     END_KEYS,
 };
+const struct hf_key hf_keys_rms[] = {{"rms_norm_eps", ".attention.layer_norm_rms_epsilon", HF_F32, false, 1e-6}, END_KEYS};
+const struct hf_key hf_keys_silu[] = {{"hidden_act", "silu|swish", HF_ONE_OF, false, 0}, END_KEYS};
 
 const struct hf_tensor hf_tensors_top[] = {
     {"embed_tokens.weight", "token_embd.weight", HF_PLACE},
@@ -65,9 +66,8 @@ const struct hf_tensor hf_tensors_qk_norm[] = {
 
 /* ---- llama, qwen2, qwen3 ---- */
 
-static const struct hf_key silu[] = {{"hidden_act", "silu|swish", HF_ONE_OF, false, 0}, END_KEYS};
 
-static const struct hf_key *const llama_keys[] = {hf_keys_llama, silu, NULL};
+static const struct hf_key *const llama_keys[] = {hf_keys_sizes, hf_keys_rms, hf_keys_silu, NULL};
 static const struct hf_tensor *const llama_tensors[] = {hf_tensors_top, hf_tensors_attn, hf_tensors_gated, NULL};
 static const struct hf_tensor *const qwen3_tensors[] = {hf_tensors_top, hf_tensors_attn, hf_tensors_qk_norm, hf_tensors_gated, NULL};
 

@@ -6,20 +6,6 @@
 #define END {NULL, NULL, 0}
 #define END_KEYS {NULL, NULL, 0, false, 0}
 
-static const struct hf_key sizes[] = {
-    {"vocab_size", ".vocab_size", HF_U32, false, 0},
-    {"num_hidden_layers", ".block_count", HF_U32, true, 0},
-    {"hidden_size", ".embedding_length", HF_U32, true, 0},
-    {"max_position_embeddings", ".context_length", HF_U32, true, 0},
-    {"num_attention_heads", ".attention.head_count", HF_U32, true, 0},
-    {"num_key_value_heads", ".attention.head_count_kv", HF_U32, false, 0},
-    {"head_dim", ".attention.key_length", HF_U32, false, 0},
-    {"head_dim", ".attention.value_length", HF_U32, false, 0},
-    {"intermediate_size", ".feed_forward_length", HF_U32, true, 0},
-    END_KEYS,
-};
-static const struct hf_key silu[] = {{"hidden_act", "silu|swish", HF_ONE_OF, false, 0}, END_KEYS};
-
 /* ---- gemma2 ---- */
 
 static const struct hf_key gemma2_keys_own[] = {
@@ -30,7 +16,7 @@ static const struct hf_key gemma2_keys_own[] = {
     {"use_bidirectional_attention", NULL, HF_FALSE, false, 0},
     END_KEYS,
 };
-static const struct hf_key *const gemma2_keys[] = {sizes, gemma2_keys_own, NULL};
+static const struct hf_key *const gemma2_keys[] = {hf_keys_sizes, gemma2_keys_own, NULL};
 
 static const struct hf_tensor gemma2_tensors_own[] = {
     {"norm.weight", "output_norm.weight", HF_PLUS_ONE},
@@ -77,7 +63,7 @@ static const struct hf_key phi3_keys_own[] = {
     {"rms_norm_eps", ".attention.layer_norm_rms_epsilon", HF_F32, false, 1e-5},
     END_KEYS,
 };
-static const struct hf_key *const phi3_keys[] = {sizes, phi3_keys_own, silu, NULL};
+static const struct hf_key *const phi3_keys[] = {hf_keys_sizes, phi3_keys_own, hf_keys_silu, NULL};
 
 static const struct hf_tensor phi3_tensors_own[] = {
     {"layers.%u.self_attn.qkv_proj.weight", "blk.%u.attn_qkv.weight", HF_PLACE},
@@ -88,7 +74,7 @@ static const struct hf_tensor *const phi3_tensors[] = {phi3_tensors_own, hf_tens
 
 /* ---- mistral: llama with windows; also the text model of mistral3 ---- */
 
-static const struct hf_key *const mistral_keys[] = {hf_keys_llama, silu, NULL};
+static const struct hf_key *const mistral_keys[] = {hf_keys_sizes, hf_keys_rms, hf_keys_silu, NULL};
 
 static const struct hf_tensor mistral_tensors_own[] = {
     {"vision_tower.*", NULL, HF_SKIP},
@@ -128,7 +114,7 @@ static const struct hf_key granite_keys_own[] = {
     {"logits_scaling", ".logit_scale", HF_F32, false, 1},
     END_KEYS,
 };
-static const struct hf_key *const granite_keys[] = {hf_keys_llama, granite_keys_own, silu, NULL};
+static const struct hf_key *const granite_keys[] = {hf_keys_sizes, hf_keys_rms, granite_keys_own, hf_keys_silu, NULL};
 static const struct hf_tensor *const llama_tensors[] = {hf_tensors_top, hf_tensors_attn, hf_tensors_gated, NULL};
 
 static infer_status granite_more(struct hf_reader *r)
@@ -144,7 +130,7 @@ static const struct hf_key nemotron_keys_own[] = {
     {"hidden_act", "relu2", HF_ONE_OF, false, 0},
     END_KEYS,
 };
-static const struct hf_key *const nemotron_keys[] = {sizes, nemotron_keys_own, NULL};
+static const struct hf_key *const nemotron_keys[] = {hf_keys_sizes, nemotron_keys_own, NULL};
 
 static const struct hf_tensor nemotron_tensors_own[] = {
     {"norm.weight", "output_norm.weight", HF_PLUS_ONE},
@@ -167,7 +153,7 @@ static const struct hf_key olmo2_keys_own[] = {
     {"rms_norm_eps", ".attention.layer_norm_rms_epsilon", HF_F32, false, 1e-5},
     END_KEYS,
 };
-static const struct hf_key *const olmo2_keys[] = {sizes, olmo2_keys_own, silu, NULL};
+static const struct hf_key *const olmo2_keys[] = {hf_keys_sizes, olmo2_keys_own, hf_keys_silu, NULL};
 
 static const struct hf_tensor olmo2_tensors_own[] = {
     {"layers.%u.post_attention_layernorm.weight", "blk.%u.post_attention_norm.weight", HF_PLACE},
@@ -192,7 +178,7 @@ static const struct hf_key starcoder2_keys_own[] = {
     {"hidden_act", "gelu_pytorch_tanh|gelu_new", HF_ONE_OF, false, 0},
     END_KEYS,
 };
-static const struct hf_key *const starcoder2_keys[] = {sizes, starcoder2_keys_own, NULL};
+static const struct hf_key *const starcoder2_keys[] = {hf_keys_sizes, starcoder2_keys_own, NULL};
 
 static const struct hf_tensor starcoder2_tensors_own[] = {
     {"layers.%u.mlp.c_fc.weight", "blk.%u.ffn_up.weight", HF_PLACE},
@@ -211,7 +197,7 @@ static const struct hf_key stablelm_keys_own[] = {
     {"use_parallel_residual", ".use_parallel_residual", HF_BOOL, false, 0},
     END_KEYS,
 };
-static const struct hf_key *const stablelm_keys[] = {sizes, stablelm_keys_own, silu, NULL};
+static const struct hf_key *const stablelm_keys[] = {hf_keys_sizes, stablelm_keys_own, hf_keys_silu, NULL};
 
 static const struct hf_tensor stablelm_tensors_own[] = {
     {"layers.%u.self_attn.q_layernorm.norms.%u.weight", "blk.%u.attn_q_norm.weight", HF_STACK},

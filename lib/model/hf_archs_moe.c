@@ -5,7 +5,6 @@
 #define END {NULL, NULL, 0}
 #define END_KEYS {NULL, NULL, 0, false, 0}
 
-static const struct hf_key silu[] = {{"hidden_act", "silu|swish", HF_ONE_OF, false, 0}, END_KEYS};
 
 static const struct hf_tensor experts[] = {
     {"layers.%u.mlp.gate.weight", "blk.%u.ffn_gate_inp.weight", HF_PLACE},
@@ -39,7 +38,7 @@ static const struct hf_key mixtral_keys_own[] = {
     {"num_experts_per_tok", ".expert_used_count", HF_U32, false, 2},
     END_KEYS,
 };
-static const struct hf_key *const mixtral_keys[] = {hf_keys_llama, silu, mixtral_keys_own, NULL};
+static const struct hf_key *const mixtral_keys[] = {hf_keys_sizes, hf_keys_rms, hf_keys_silu, mixtral_keys_own, NULL};
 
 static const struct hf_tensor mixtral_experts[] = {
     {"layers.%u.block_sparse_moe.gate.weight", "blk.%u.ffn_gate_inp.weight", HF_PLACE},
@@ -67,7 +66,7 @@ static const struct hf_key qwen_keys_own[] = {
     {"shared_expert_intermediate_size", ".expert_shared_feed_forward_length", HF_U32, false, 0},
     END_KEYS,
 };
-static const struct hf_key *const qwen_keys[] = {hf_keys_llama, silu, qwen_keys_own, NULL};
+static const struct hf_key *const qwen_keys[] = {hf_keys_sizes, hf_keys_rms, hf_keys_silu, qwen_keys_own, NULL};
 
 static const struct hf_tensor qwen2_shared[] = {
     {"layers.%u.mlp.shared_expert_gate.weight", "blk.%u.ffn_gate_inp_shexp.weight", HF_PLACE},
@@ -100,7 +99,7 @@ static const struct hf_key olmoe_keys_own[] = {
     {"clip_qkv", NULL, HF_FALSE, false, 0},
     END_KEYS,
 };
-static const struct hf_key *const olmoe_keys[] = {hf_keys_llama, silu, olmoe_keys_own, NULL};
+static const struct hf_key *const olmoe_keys[] = {hf_keys_sizes, hf_keys_rms, hf_keys_silu, olmoe_keys_own, NULL};
 
 /* ---- deepseek_v2, deepseek_v3 ---- */
 
@@ -126,7 +125,7 @@ static const struct hf_key deepseek_keys_own[] = {
     {"mlp_bias", NULL, HF_FALSE, false, 0},
     END_KEYS,
 };
-static const struct hf_key *const deepseek_keys[] = {deepseek_keys_own, silu, NULL};
+static const struct hf_key *const deepseek_keys[] = {deepseek_keys_own, hf_keys_silu, NULL};
 
 static const struct hf_tensor deepseek_own[] = {
     {"layers.%u.self_attn.q_a_proj.weight", "blk.%u.attn_q_a.weight", HF_PLACE},
