@@ -5,7 +5,6 @@
 #define END {NULL, NULL, 0}
 #define END_KEYS {NULL, NULL, 0, false, 0}
 
-
 static const struct hf_tensor experts[] = {
     {"layers.%u.mlp.gate.weight", "blk.%u.ffn_gate_inp.weight", HF_PLACE},
     {"layers.%u.mlp.experts.%u.gate_proj.weight", "blk.%u.ffn_gate.%u.weight", HF_PLACE},
