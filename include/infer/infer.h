@@ -797,20 +797,37 @@ enum {
     INFER_EVENT_DONE = 3,    /* the end: finish_reason, text (what was held back) */
     INFER_EVENT_SHIFT = 4    /* the context was full and its middle was dropped: done elements, total are left; only with shift_drop */
 };
-enum { INFER_FINISH_STOP = 1, INFER_FINISH_LENGTH = 2, INFER_FINISH_CONTEXT = 3 };
+enum {
+    INFER_FINISH_STOP = 1,        /* an end-of-turn token, or one of stop_ids */
+    INFER_FINISH_LENGTH = 2,      /* max_tokens */
+    INFER_FINISH_CONTEXT = 3,     /* the context is full */
+    INFER_FINISH_STOP_STRING = 4, /* one of stops */
+    INFER_FINISH_REPETITION = 5,  /* repeat_guard */
+    INFER_FINISH_TIME = 6,        /* of a scheduler's request: its time_limit */
+    INFER_FINISH_CANCELLED = 7,   /* of a scheduler's request: infer_request_cancel */
+    INFER_FINISH_ERROR = 8        /* of a scheduler's request: see its event's error */
+};
 
 typedef struct infer_event {
     uint32_t size;
     int32_t kind;            /* INFER_EVENT_* */
     int32_t id;              /* -1 unless TOKEN */
-    int32_t finish_reason;   /* INFER_FINISH_*: an end-of-turn token, max_tokens, a full context */
+    int32_t finish_reason;   /* INFER_FINISH_* */
     const char *text;        /* never NULL; borrowed until the session is used again; whole characters */
     uint64_t text_len;
     uint64_t done, total;    /* PREFILL, SHIFT: elements */
     float logprob;
     uint32_t top_count;
     const infer_logprob *top;
+    int32_t stop_index;      /* DONE with INFER_FINISH_STOP_STRING: which of stops; else -1 */
+    uint32_t reserved;
 } infer_event;
+
+/* A string. This struct never grows. */
+typedef struct infer_text {
+    const char *text;
+    uint64_t text_len;
+} infer_text;
 
 typedef struct infer_generate_options {
     uint32_t size;
@@ -819,6 +836,13 @@ typedef struct infer_generate_options {
     uint64_t shift_keep;     /* with shift_drop: the first elements, which stay */
     uint64_t shift_drop;     /* when the context is full, drop so many elements behind those as infer_session_shift does, and go on: what follows is
                                 approximate. 0: never, the answer ends there. keep + drop must be less than n_ctx */
+    const infer_text *stops; /* strings that end the answer, whatever tokens they come in: nothing of them is given out, text that may become one is held
+                                back until it is known. At most 64 of 1 to 1,024 bytes. Copied. Text of the prompt takes no part */
+    uint64_t stop_count;
+    const int32_t *stop_ids; /* further tokens that end the answer, as end-of-turn tokens do; at most 64. Copied */
+    uint64_t stop_id_count;
+    uint64_t repeat_guard;   /* ends an answer that repeats itself without end: when its last repeat_guard tokens are a pattern of at most a quarter of
+                                their number, over and over. At least 16, at most 4,096; 0: never */
 } infer_generate_options;
 enum { INFER_IGNORE_EOS = 1, INFER_SHOW_SPECIAL_TEXT = 2 };
 

@@ -311,14 +311,25 @@ AT(infer_event, total, 40);
 AT(infer_event, logprob, 48);
 AT(infer_event, top_count, 52);
 AT(infer_event, top, 56);
-SIZE(infer_event, 64);
+AT(infer_event, stop_index, 64);
+AT(infer_event, reserved, 68);
+SIZE(infer_event, 72);
+
+AT(infer_text, text, 0);
+AT(infer_text, text_len, 8);
+SIZE(infer_text, 16);
 
 AT(infer_generate_options, size, 0);
 AT(infer_generate_options, flags, 4);
 AT(infer_generate_options, max_tokens, 8);
 AT(infer_generate_options, shift_keep, 16);
 AT(infer_generate_options, shift_drop, 24);
-SIZE(infer_generate_options, 32);
+AT(infer_generate_options, stops, 32);
+AT(infer_generate_options, stop_count, 40);
+AT(infer_generate_options, stop_ids, 48);
+AT(infer_generate_options, stop_id_count, 56);
+AT(infer_generate_options, repeat_guard, 64);
+SIZE(infer_generate_options, 72);
 
 AT(infer_checkpoint_info, size, 0);
 AT(infer_checkpoint_info, n_ctx, 4);
