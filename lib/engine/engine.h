@@ -188,7 +188,14 @@ infer_status session_shift(infer_session *s, uint64_t keep, uint64_t drop, infer
 infer_status session_graft(infer_session *s, const struct infer_checkpoint *ckpt, uint64_t first, uint64_t count, uint64_t recompute,
                            uint64_t *rerun, infer_error *err);
 
+/* generate.c. generate_next is: when generate_pending says so, a step with INFER_LOGITS_LAST; when nothing is left to compute, generate_take.
+ * The scheduler does the same for many sessions with one step. */
 infer_status generate_begin(infer_session *s, const infer_generate_options *options, infer_error *err);
+/* Elements to compute before generate_take may be called; 0: none, also when what comes next is DONE. */
+uint64_t generate_pending(infer_session *s);
+/* The next event, TOKEN, SHIFT or DONE, of a session whose generate_pending is 0. A failure leaves the session as it was. Touches nothing but the
+ * session (and takes the engine's locks when the context shifts): threads may take from different sessions at once. */
+infer_status generate_take(infer_session *s, infer_event *event, infer_error *err);
 infer_status generate_next(infer_session *s, infer_event *event, infer_cancel *cancel, infer_error *err);
 
 #endif

@@ -18,6 +18,8 @@ infer_status generate_begin(infer_session *s, const infer_generate_options *opti
 {
     if (options->flags & ~(uint32_t)(INFER_IGNORE_EOS | INFER_SHOW_SPECIAL_TEXT))
         return err_at(err, INFER_ERROR_ARGUMENT, "flags", 5, ERR_NO_OFFSET, "unknown flags");
+    if (options->stop_count || options->stop_id_count || options->repeat_guard)
+        return err_set(err, INFER_ERROR_UNSUPPORTED, "stop conditions are not there yet");
     if (s->length == 0)
         return err_set(err, INFER_ERROR_STATE, "the session is empty: append a prompt first");
     infer_status st = check_shift(s, options, err);
@@ -108,28 +110,22 @@ static infer_status token_event(infer_session *s, infer_event *event, infer_erro
     return INFER_OK;
 }
 
-infer_status generate_next(infer_session *s, infer_event *event, infer_cancel *cancel, infer_error *err)
+uint64_t generate_pending(infer_session *s)
+{
+    if (s->gen.finishing)
+        return 0;
+    session_want_last_logits(s); /* the host may have stepped since begin */
+    return s->length - s->computed;
+}
+
+infer_status generate_take(infer_session *s, infer_event *event, infer_error *err)
 {
     struct generation *g = &s->gen;
-    *event = (infer_event){.size = (uint32_t)sizeof *event, .text = ""};
+    *event = (infer_event){.size = (uint32_t)sizeof *event, .text = "", .stop_index = -1};
     if (!g->active)
         return err_set(err, INFER_ERROR_STATE, "no generation is in progress: begin one");
     if (g->finishing)
         return done_event(s, event, err);
-    session_want_last_logits(s); /* the host may have stepped since begin */
-    uint64_t pending = s->length - s->computed;
-    if (pending) {
-        infer_step_item it = {.size = (uint32_t)sizeof it, .session = s, .max_elements = ENGINE_BATCH_ROWS};
-        infer_status st = engine_step(&it, 1, cancel, err);
-        if (st != INFER_OK)
-            return st;
-        if (pending > 1) {
-            event->kind = INFER_EVENT_PREFILL;
-            event->done = s->computed;
-            event->total = s->length;
-            return INFER_OK;
-        }
-    }
     if (s->length == s->n_ctx && g->options.shift_drop)
         return shift_event(s, event, err);
     if (s->length == s->n_ctx) {
@@ -138,4 +134,23 @@ infer_status generate_next(infer_session *s, infer_event *event, infer_cancel *c
         return done_event(s, event, err);
     }
     return token_event(s, event, err);
+}
+
+infer_status generate_next(infer_session *s, infer_event *event, infer_cancel *cancel, infer_error *err)
+{
+    uint64_t pending = s->gen.active ? generate_pending(s) : 0;
+    if (pending) {
+        infer_step_item it = {.size = (uint32_t)sizeof it, .session = s, .max_elements = ENGINE_BATCH_ROWS};
+        infer_status st = engine_step(&it, 1, cancel, err);
+        if (st != INFER_OK)
+            return st;
+    }
+    if (pending <= 1)
+        return generate_take(s, event, err);
+    *event = (infer_event){.size = (uint32_t)sizeof *event, .text = "", .stop_index = -1};
+    event->kind = INFER_EVENT_PREFILL;
+    event->id = -1;
+    event->done = s->computed;
+    event->total = s->length;
+    return INFER_OK;
 }
