@@ -419,10 +419,9 @@ static void load_generation(struct loader *l)
 {
     const struct ckpt_state *c = l->state;
     struct generation *g = &l->s->gen;
-    *g = (struct generation){.active = c->flags & CKPT_GENERATING, .finishing = c->flags & CKPT_FINISHING, .produced = c->produced,
-                             .finish_reason = c->finish_reason};
-    g->options = (infer_generate_options){.size = (uint32_t)sizeof g->options, .flags = c->gen_flags, .max_tokens = c->max_tokens,
-                                          .shift_keep = c->shift_keep, .shift_drop = c->shift_drop};
+    *g = (struct generation){.active = c->flags & CKPT_GENERATING, .finishing = c->flags & CKPT_FINISHING, .flags = c->gen_flags,
+                             .max_tokens = c->max_tokens, .shift_keep = c->shift_keep, .shift_drop = c->shift_drop,
+                             .produced = c->produced, .finish_reason = c->finish_reason};
     g->detok = (infer_detokenizer){.size = (uint32_t)sizeof g->detok, .flags = c->detok_flags, .pending_len = c->detok_pending_len,
                                    .started = c->detok_started};
     memcpy(g->detok.pending, c->detok_pending, sizeof g->detok.pending);

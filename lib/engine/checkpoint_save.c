@@ -215,10 +215,10 @@ static void describe_generation(struct ckpt_state *c, const struct generation *g
     if (!g->active)
         return;
     c->flags |= CKPT_GENERATING | (g->finishing ? CKPT_FINISHING : 0);
-    c->max_tokens = g->options.max_tokens;
-    c->shift_keep = g->options.shift_keep;
-    c->shift_drop = g->options.shift_drop;
-    c->gen_flags = g->options.flags;
+    c->max_tokens = g->max_tokens;
+    c->shift_keep = g->shift_keep;
+    c->shift_drop = g->shift_drop;
+    c->gen_flags = g->flags;
     c->produced = g->produced;
     c->finish_reason = g->finishing ? g->finish_reason : 0;
     c->detok_flags = g->detok.flags;

@@ -93,9 +93,10 @@ struct element {
 
 struct generation {
     bool active;
-    infer_generate_options options;
-    uint64_t produced;
     bool finishing;        /* the reason is known; the next event is DONE */
+    uint32_t flags;        /* this and what follows: as in infer_generate_options */
+    uint64_t max_tokens, shift_keep, shift_drop;
+    uint64_t produced;
     int32_t finish_reason;
     infer_detokenizer detok;
 };

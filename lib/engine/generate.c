@@ -26,7 +26,8 @@ infer_status generate_begin(infer_session *s, const infer_generate_options *opti
     if (st != INFER_OK)
         return st;
     session_want_last_logits(s);
-    s->gen = (struct generation){.active = true, .options = *options};
+    s->gen = (struct generation){.active = true, .flags = options->flags, .max_tokens = options->max_tokens,
+                               .shift_keep = options->shift_keep, .shift_drop = options->shift_drop};
     s->gen.detok.size = (uint32_t)sizeof s->gen.detok;
     s->gen.detok.flags = options->flags & INFER_SHOW_SPECIAL_TEXT ? INFER_SHOW_SPECIAL : 0;
     return INFER_OK;
@@ -66,8 +67,8 @@ static infer_status done_event(infer_session *s, infer_event *event, infer_error
 
 static infer_status shift_event(infer_session *s, infer_event *event, infer_error *err)
 {
-    uint64_t drop = s->gen.options.shift_drop;
-    infer_status st = session_shift(s, s->gen.options.shift_keep, drop, err);
+    uint64_t drop = s->gen.shift_drop;
+    infer_status st = session_shift(s, s->gen.shift_keep, drop, err);
     if (st != INFER_OK)
         return st;
     event->kind = INFER_EVENT_SHIFT;
@@ -87,8 +88,8 @@ static infer_status token_event(infer_session *s, infer_event *event, infer_erro
     if (st != INFER_OK)
         return st;
     bool ends = s->model->tokenizer && tokenizer_ends_turn(s->model->tokenizer, r.id);
-    bool stop = ends && !(g->options.flags & INFER_IGNORE_EOS);
-    if (!stop || (g->options.flags & INFER_SHOW_SPECIAL_TEXT))
+    bool stop = ends && !(g->flags & INFER_IGNORE_EOS);
+    if (!stop || (g->flags & INFER_SHOW_SPECIAL_TEXT))
         st = decode(s, &d, r.id, event, err);
     else {
         event->text = "";
@@ -100,7 +101,7 @@ static infer_status token_event(infer_session *s, infer_event *event, infer_erro
         return st;
     g->detok = d;
     g->produced++;
-    g->finishing = stop || g->produced == g->options.max_tokens;
+    g->finishing = stop || g->produced == g->max_tokens;
     g->finish_reason = stop ? INFER_FINISH_STOP : INFER_FINISH_LENGTH;
     event->kind = INFER_EVENT_TOKEN;
     event->id = r.id;
@@ -126,7 +127,7 @@ infer_status generate_take(infer_session *s, infer_event *event, infer_error *er
         return err_set(err, INFER_ERROR_STATE, "no generation is in progress: begin one");
     if (g->finishing)
         return done_event(s, event, err);
-    if (s->length == s->n_ctx && g->options.shift_drop)
+    if (s->length == s->n_ctx && g->shift_drop)
         return shift_event(s, event, err);
     if (s->length == s->n_ctx) {
         g->finishing = true;
