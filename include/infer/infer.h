@@ -793,7 +793,7 @@ INFER_API infer_status infer_session_sample(infer_session *session, infer_sample
 
 enum {
     INFER_EVENT_PREFILL = 1, /* part of the prompt was computed: done, total */
-    INFER_EVENT_TOKEN = 2,   /* a token was chosen: id, text (may be empty: half a character), logprobs */
+    INFER_EVENT_TOKEN = 2,   /* a token was chosen: id, text (may be empty: half a character, or what may become a stop string), logprobs */
     INFER_EVENT_DONE = 3,    /* the end: finish_reason, text (what was held back) */
     INFER_EVENT_SHIFT = 4    /* the context was full and its middle was dropped: done elements, total are left; only with shift_drop */
 };
@@ -813,7 +813,7 @@ typedef struct infer_event {
     int32_t kind;            /* INFER_EVENT_* */
     int32_t id;              /* -1 unless TOKEN */
     int32_t finish_reason;   /* INFER_FINISH_* */
-    const char *text;        /* never NULL; borrowed until the session is used again; whole characters */
+    const char *text;        /* never NULL; borrowed until the session is used again; whole characters (at DONE with what was begun of the last one) */
     uint64_t text_len;
     uint64_t done, total;    /* PREFILL, SHIFT: elements */
     float logprob;
@@ -836,18 +836,26 @@ typedef struct infer_generate_options {
     uint64_t shift_keep;     /* with shift_drop: the first elements, which stay */
     uint64_t shift_drop;     /* when the context is full, drop so many elements behind those as infer_session_shift does, and go on: what follows is
                                 approximate. 0: never, the answer ends there. keep + drop must be less than n_ctx */
-    const infer_text *stops; /* strings that end the answer, whatever tokens they come in: nothing of them is given out, text that may become one is held
-                                back until it is known. At most 64 of 1 to 1,024 bytes. Copied. Text of the prompt takes no part */
+    const infer_text *stops; /* strings that end the answer, whatever tokens they come in: nothing of one is given out, nor what follows it, and text
+                                that may become one is held back until it is known, at the latest to DONE. The answer ends at the first byte at which
+                                a stop string is complete; of several the longest counts, of equal ones the first. They are bytes, and may begin or
+                                end inside a character. At most 64 of 1 to 1,024 bytes. Copied. Text of the prompt, and of what is appended while
+                                the answer is being made, takes no part */
     uint64_t stop_count;
-    const int32_t *stop_ids; /* further tokens that end the answer, as end-of-turn tokens do; at most 64. Copied */
+    const int32_t *stop_ids; /* further tokens that end the answer, as end-of-turn tokens do, but also with INFER_IGNORE_EOS; at most 64. Copied */
     uint64_t stop_id_count;
     uint64_t repeat_guard;   /* ends an answer that repeats itself without end: when its last repeat_guard tokens are a pattern of at most a quarter of
-                                their number, over and over. At least 16, at most 4,096; 0: never */
+                                their number, over and over. At least 16, at most 4,096; 0: never. What is appended while the answer is being made
+                                begins the count anew */
 } infer_generate_options;
 enum { INFER_IGNORE_EOS = 1, INFER_SHOW_SPECIAL_TEXT = 2 };
 
-/* Begins an answer: counts start anew; without new input it goes on where the session stands. options may be NULL.
- * Errors: ARGUMENT, STATE (the session is empty), UNSUPPORTED (shift_drop with learned positions). */
+/* Begins an answer: counts start anew; without new input it goes on where the session stands. options may be NULL. The session keeps all tokens of
+ * the answer, those of a stop string too: infer_session_truncate drops them, and ends an answer that is being made (what is held back is lost).
+ * Checkpoints keep an answer that is being made, forks do not. Of several reasons to end at one token the first of these is told: a stop string, an
+ * end-of-turn or stop token, repetition, max_tokens.
+ * Errors: ARGUMENT (names the field), TOKEN (a stop id that the model has not), STATE (the session is empty), UNSUPPORTED (shift_drop with learned
+ * positions; stops without a tokenizer), NO_MEMORY; an answer that was being made then goes on. */
 INFER_API infer_status infer_generate_begin(infer_session *session, const infer_generate_options *options,
                                             infer_error *err);
 /* Does a bounded piece of work, one chunk of the prompt or one token, and tells what happened. A chosen token is appended to the

@@ -51,7 +51,7 @@ uint64_t checkpoint_bytes(const infer_checkpoint *c)
     const infer_session *s = c->frozen;
     const struct hparams *h = &s->model->net->h;
     return session_kv_use(s).bytes + s->length * sizeof *s->elements + s->n_rows * ((uint64_t)h->n_embd * 4 + 16) +
-           s->n_logits_rows * ((uint64_t)h->n_logits * 4 + 8) + sizeof *s;
+           s->n_logits_rows * ((uint64_t)h->n_logits * 4 + 8) + sizeof *s + (s->gen.stops ? stops_bytes(s->gen.stops) : 0);
 }
 
 infer_status checkpoint_restore(const infer_checkpoint *c, infer_session *s, infer_error *err)

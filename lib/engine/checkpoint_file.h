@@ -7,7 +7,7 @@
 #include "engine/checkpoint.h"
 #include "kv/kv_file.h"
 
-/* Sections. All are required; those of sets are there when there are any. */
+/* Sections. All are required; those of sets and stops are there when there are any. */
 enum {
     CKPT_STATE = KV_SECTION_FIRST, /* struct ckpt_state */
     CKPT_ELEMENTS,                 /* struct ckpt_element, from state.first_element on */
@@ -17,7 +17,8 @@ enum {
     CKPT_LOGITS,                   /* f32 [n_logits] each */
     CKPT_LOGITS_POS,               /* u64: the elements they belong to */
     CKPT_BIAS,                     /* infer_bias: i32 id, f32 */
-    CKPT_SETS                      /* of adapters, all that elements name: struct ckpt_set and behind each its n records (struct adapter_record) */
+    CKPT_SETS,                     /* of adapters, all that elements name: struct ckpt_set and behind each its n records (struct adapter_record) */
+    CKPT_STOPS                     /* of the generation: struct ckpt_stops, i32 ids, u32 lengths of texts, text held back, texts */
 };
 
 #define CKPT_SET_WANTED 1u /* what the host set last: those of its items that are active are in force */
@@ -32,6 +33,14 @@ struct ckpt_element {
     uint32_t position;
     uint64_t adapters;
     uint32_t row, reserved;
+};
+
+struct ckpt_stops {
+    uint32_t n_texts, n_ids, repeat_guard, run;
+    int32_t stop_index;
+    uint32_t held_len; /* bytes of text held back; of these */
+    uint32_t lead_len; /* come before what may become a stop string */
+    uint32_t reserved;
 };
 
 #define CKPT_GENERATING 1u
@@ -93,6 +102,13 @@ infer_status ckpt_put_sets(const infer_session *s, struct kv_writer *w, infer_er
 infer_status ckpt_read_sets(infer_session *s, const struct kv_file *f, uint64_t current, infer_error *err);
 /* The number of the set of that name, 0: none; FORMAT when it is not in the table. */
 infer_status ckpt_find_set(const infer_session *s, const struct kv_file *f, uint64_t name, uint32_t *number, infer_error *err);
+
+/* checkpoint_generation.c */
+void ckpt_describe_generation(const struct generation *g, struct ckpt_state *c);
+bool ckpt_has_stops(const infer_session *s);
+infer_status ckpt_put_stops(const infer_session *s, struct kv_writer *w, infer_error *err);
+/* Into a new session: what the state says, and the section of stops. */
+infer_status ckpt_read_generation(infer_session *s, const struct kv_file *f, const struct ckpt_state *c, infer_error *err);
 
 struct checkpoint_open_options {
     int32_t map;       /* INFER_MAP_* */

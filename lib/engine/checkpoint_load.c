@@ -10,7 +10,7 @@
 
 bool ckpt_section_known(uint32_t kind)
 {
-    return kind >= CKPT_STATE && kind <= CKPT_SETS;
+    return kind >= CKPT_STATE && kind <= CKPT_STOPS;
 }
 
 const struct kv_file_options ckpt_read_auto = {KV_FILE_CHECKPOINT, INFER_MAP_AUTO, ckpt_section_known};
@@ -277,7 +277,7 @@ static infer_status load_group(struct loader *l, uint32_t g)
     return st;
 }
 
-/* ---- Elements, logits, sampling, generation */
+/* ---- Elements, logits, sampling */
 
 static infer_status bad_state(const struct loader *l, const char *what)
 {
@@ -415,30 +415,6 @@ static infer_status load_sampling(struct loader *l)
     return st;
 }
 
-static void load_generation(struct loader *l)
-{
-    const struct ckpt_state *c = l->state;
-    struct generation *g = &l->s->gen;
-    *g = (struct generation){.active = c->flags & CKPT_GENERATING, .finishing = c->flags & CKPT_FINISHING, .flags = c->gen_flags,
-                             .max_tokens = c->max_tokens, .shift_keep = c->shift_keep, .shift_drop = c->shift_drop,
-                             .produced = c->produced, .finish_reason = c->finish_reason};
-    g->detok = (infer_detokenizer){.size = (uint32_t)sizeof g->detok, .flags = c->detok_flags, .pending_len = c->detok_pending_len,
-                                   .started = c->detok_started};
-    memcpy(g->detok.pending, c->detok_pending, sizeof g->detok.pending);
-}
-
-static infer_status check_generation(const struct loader *l)
-{
-    const struct ckpt_state *c = l->state;
-    bool known = !(c->gen_flags & ~(uint32_t)(INFER_IGNORE_EOS | INFER_SHOW_SPECIAL_TEXT)) && c->finish_reason >= 0
-                 && c->finish_reason <= INFER_FINISH_CONTEXT && !(c->detok_flags & ~(uint32_t)INFER_SHOW_SPECIAL)
-                 && c->detok_started <= 1;
-    bool learned = l->s->model->net->arch->positions == POSITIONS_LEARNED;
-    if (!known || (c->shift_drop && (learned || c->shift_keep >= c->n_ctx || c->shift_drop >= c->n_ctx - c->shift_keep)))
-        return bad_state(l, "the state of generation");
-    return INFER_OK;
-}
-
 /* ---- The whole */
 
 static infer_status other(const struct kv_file *f, infer_error *err, const char *text)
@@ -492,7 +468,7 @@ static infer_status load_session(struct loader *l)
 {
     infer_status st = check_layout(l);
     if (st == INFER_OK)
-        st = check_generation(l);
+        st = ckpt_read_generation(l->s, l->file, l->state, l->err);
     if (st == INFER_OK)
         st = ckpt_read_sets(l->s, l->file, l->state->adapters, l->err);
     if (st == INFER_OK)
@@ -505,7 +481,6 @@ static infer_status load_session(struct loader *l)
         st = load_logits(l);
     if (st == INFER_OK)
         st = load_sampling(l);
-    load_generation(l);
     l->s->approximate_from = l->state->approximate_from;
     pack_free(l->packer);
     return st;

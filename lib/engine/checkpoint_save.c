@@ -210,23 +210,6 @@ static void describe_sampling(struct ckpt_state *c, const infer_sampling *set)
     c->bias_count = set->bias_count;
 }
 
-static void describe_generation(struct ckpt_state *c, const struct generation *g)
-{
-    if (!g->active)
-        return;
-    c->flags |= CKPT_GENERATING | (g->finishing ? CKPT_FINISHING : 0);
-    c->max_tokens = g->max_tokens;
-    c->shift_keep = g->shift_keep;
-    c->shift_drop = g->shift_drop;
-    c->gen_flags = g->flags;
-    c->produced = g->produced;
-    c->finish_reason = g->finishing ? g->finish_reason : 0;
-    c->detok_flags = g->detok.flags;
-    c->detok_started = g->detok.started;
-    c->detok_pending_len = g->detok.pending_len;
-    memcpy(c->detok_pending, g->detok.pending, g->detok.pending_len);
-}
-
 /* All but what depends on the parent. */
 static infer_status describe(struct saver *v, bool full_model)
 {
@@ -248,7 +231,7 @@ static infer_status describe(struct saver *v, bool full_model)
         c->window[g] = s->kv[g].window;
     }
     describe_sampling(c, &s->sampler.set);
-    describe_generation(c, &s->gen);
+    ckpt_describe_generation(&s->gen, c);
     if (full_model) {
         c->flags |= CKPT_FULL_MODEL;
         st = model_full_fingerprint(m, v->cancel, c->model_full, v->err);
@@ -319,6 +302,8 @@ static infer_status write_all(struct saver *v)
         st = put(v, CKPT_BIAS, set->bias, set->bias_count * sizeof *set->bias);
     if (st == INFER_OK && ckpt_has_sets(s))
         st = ckpt_put_sets(s, v->w, v->err);
+    if (st == INFER_OK && ckpt_has_stops(s))
+        st = ckpt_put_stops(s, v->w, v->err);
     return st == INFER_OK ? put(v, CKPT_STATE, &v->state, sizeof v->state) : st;
 }
 

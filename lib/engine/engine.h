@@ -10,6 +10,7 @@
 #include "kv/kv_seq.h"
 #include "model/forward.h"
 #include "sampling/sampler.h"
+#include "text/stops.h"
 #include "text/template.h"
 #include "text/tokenizer.h"
 
@@ -91,14 +92,24 @@ struct element {
     uint32_t row;      /* of an embedding row: its place in session->rows and keys; of a prefix the number of its row */
 };
 
+#define GENERATE_GUARD_MIN 16u /* of repeat_guard */
+#define GENERATE_GUARD_MAX 4096u
+
+/* An answer in progress. Small: every fork and checkpoint has one. */
 struct generation {
     bool active;
-    bool finishing;        /* the reason is known; the next event is DONE */
-    uint32_t flags;        /* this and what follows: as in infer_generate_options */
-    uint64_t max_tokens, shift_keep, shift_drop;
-    uint64_t produced;
-    int32_t finish_reason;
-    infer_detokenizer detok;
+    bool finishing;           /* the reason is known; the next event is DONE */
+    int16_t finish_reason;
+    int16_t stop_index;       /* of the stop string that was found, or -1 */
+    uint16_t repeat_guard;    /* 0: none */
+    uint32_t flags;           /* INFER_IGNORE_EOS, INFER_SHOW_SPECIAL_TEXT */
+    uint32_t shift_keep, shift_drop;
+    uint32_t run, run_end;    /* so many elements before run_end are tokens that the answer appended one after another */
+    struct stops_state stops_state;
+    uint8_t detok_started, detok_pending_len; /* of the detokenizer */
+    uint8_t detok_pending[16];
+    uint64_t max_tokens, produced;
+    struct stops *stops;      /* a reference, also after the end; NULL: neither strings nor ids */
 };
 
 /* Everything but ref, model, in_step and scratch is the session's state: what a checkpoint holds and a restore replaces (checkpoint.c). */
@@ -192,6 +203,10 @@ infer_status session_graft(infer_session *s, const struct infer_checkpoint *ckpt
 /* generate.c. generate_next is: when generate_pending says so, a step with INFER_LOGITS_LAST; when nothing is left to compute, generate_take.
  * The scheduler does the same for many sessions with one step. */
 infer_status generate_begin(infer_session *s, const infer_generate_options *options, infer_error *err);
+/* The options' stop strings and ids, checked, for any number of sessions of the model; *out is NULL when there are none. */
+infer_status generate_stops(const infer_model *m, const infer_generate_options *options, struct stops **out, infer_error *err);
+/* generate_begin with stops made before, of which the session takes a reference; those in the options are not looked at. */
+infer_status generate_begin_with(infer_session *s, const infer_generate_options *options, struct stops *stops, infer_error *err);
 /* Elements to compute before generate_take may be called; 0: none, also when what comes next is DONE. */
 uint64_t generate_pending(infer_session *s);
 /* The next event, TOKEN, SHIFT or DONE, of a session whose generate_pending is 0. A failure leaves the session as it was. Touches nothing but the

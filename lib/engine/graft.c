@@ -170,7 +170,10 @@ static infer_status close_gap(infer_session *s, uint64_t keep, uint64_t drop, in
     if (st != INFER_OK)
         return st;
     memmove(s->elements + keep, s->elements + keep + drop, (size_t)(s->length - keep - drop) * sizeof *s->elements);
+    uint32_t behind = (uint32_t)(s->length - keep - drop);
+    s->gen.run = s->gen.run_end != s->length ? 0 : s->gen.run < behind ? s->gen.run : behind;
     s->length -= drop;
+    s->gen.run_end = (uint32_t)s->length;
     for (uint64_t i = keep; i < s->length; i++)
         s->elements[i].position -= (uint32_t)drop;
     return INFER_OK;

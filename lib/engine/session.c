@@ -85,6 +85,7 @@ void session_release(infer_session *s)
     prefix_left(model->engine);
     sampler_free(&s->sampler);
     session_sets_free(&s->sets, a);
+    stops_release(s->gen.stops);
     shared_unref(a, s->elements);
     shared_unref(a, s->rows);
     shared_unref(a, s->keys);
@@ -367,9 +368,11 @@ infer_status session_fork(infer_session *s, infer_session **out, infer_error *er
 infer_status session_copy(const infer_session *s, infer_session **out, infer_error *err)
 {
     infer_status st = fork_session(s, out, err);
-    if (st == INFER_OK)
-        (*out)->gen = s->gen;
-    return st;
+    if (st != INFER_OK)
+        return st;
+    (*out)->gen = s->gen;
+    stops_ref(s->gen.stops);
+    return INFER_OK;
 }
 
 void session_swap(infer_session *a, infer_session *b)

@@ -192,7 +192,9 @@ static void test_forged_state(void **state)
         {FIELD(finish_reason), 9, INFER_ERROR_FORMAT, "generation"},
         {FIELD(shift_drop), UINT64_MAX, INFER_ERROR_FORMAT, "generation"},
         {FIELD(detok_pending_len), 17, INFER_ERROR_FORMAT, "impossible"},
-        {FIELD(detok_started), 2, INFER_ERROR_FORMAT, "generation"},
+        {FIELD(finish_reason), INFER_FINISH_STOP_STRING, INFER_ERROR_FORMAT, "generation"}, /* without stop strings */
+        {FIELD(finish_reason), INFER_FINISH_REPETITION, INFER_ERROR_FORMAT, "generation"},
+        {FIELD(detok_started), 256, INFER_ERROR_FORMAT, "generation"},
         {FIELD(flags), 8, INFER_ERROR_FORMAT, "impossible"},
         {FIELD(flags), CKPT_FULL_MODEL, INFER_ERROR_VALUE, "weights"},
         {FIELD(reserved), 1, INFER_ERROR_FORMAT, "impossible"},
