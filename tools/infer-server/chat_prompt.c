@@ -484,19 +484,43 @@ static bool tokenize(const struct guard *g, const char *text, size_t len, struct
     return true;
 }
 
-bool chat_prompt_make(struct server *server, struct call *call, json_t *messages, json_t *kwargs, bool add_generation_prompt, struct chat_prompt *out)
+/* The last of these in text. */
+static const char *find_last(const char *text, size_t len, const char *word)
+{
+    const char *last = NULL, *at = text;
+    while ((at = find_bytes(at, len - (size_t)(at - text), word, strlen(word))))
+        last = at++;
+    return last;
+}
+
+static bool make(struct server *server, struct call *call, json_t *messages, json_t *kwargs, bool add_generation_prompt, const char *end, struct chat_prompt *out)
 {
     struct guard g = {.server = server, .call = call, .tags = reasoning_of(server->tmpl, server->tokenizer)};
     size_t len = 0;
     *out = (struct chat_prompt){NULL, 0, false};
     char *text = guarded_text(&g, messages, kwargs, add_generation_prompt, &len);
-    bool ok = text && tokenize(&g, text, len, out);
+    const char *last = text && end ? find_last(text, len, end) : NULL;
+    if (last)
+        len = (size_t)(last - text);
+    bool ok = text && (last || !end || param_wrong(call, "messages", "the model's chat template does not show a part of them that has to be continued or cached")) &&
+              tokenize(&g, text, len, out);
     if (ok)
         out->reasons = reasoning_opened(&g.tags, text, len);
     else
         chat_prompt_free(out);
     free(text);
     return ok;
+}
+
+bool chat_prompt_make(struct server *server, struct call *call, json_t *messages, json_t *kwargs, bool add_generation_prompt, struct chat_prompt *out)
+{
+    return make(server, call, messages, kwargs, add_generation_prompt, NULL, out);
+}
+
+bool chat_prompt_until(struct server *server, struct call *call, json_t *messages, json_t *kwargs, bool add_generation_prompt, const char *end,
+                       struct chat_prompt *out)
+{
+    return make(server, call, messages, kwargs, add_generation_prompt, end, out);
 }
 
 void chat_prompt_free(struct chat_prompt *p)
