@@ -168,6 +168,11 @@ infer_status session_own_elements(infer_session *s, infer_error *err);
 infer_status session_fork(infer_session *s, infer_session **out, infer_error *err);
 /* A fork with the state of generation too. s is only read: several threads may copy one session that none of them changes. */
 infer_status session_copy(const infer_session *s, infer_session **out, infer_error *err);
+/* Elements that both begin with, under the same adapters; at most `most`. */
+uint64_t session_common(const infer_session *a, const infer_session *b, uint64_t most);
+/* s takes over what `from`, of the same model and KV type, has computed of the first `most` elements that both have, when that is more than s has. Pages are
+ * shared. Only s changes; a failure leaves it as it was. */
+infer_status session_take_state(infer_session *s, const infer_session *from, uint64_t most, infer_error *err);
 /* The two exchange their states; both are of one model. */
 void session_swap(infer_session *a, infer_session *b);
 

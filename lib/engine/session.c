@@ -375,6 +375,55 @@ infer_status session_copy(const infer_session *s, infer_session **out, infer_err
     return INFER_OK;
 }
 
+static bool same_element(const infer_session *a, const infer_session *b, uint64_t i)
+{
+    const struct element *x = &a->elements[i], *y = &b->elements[i];
+    if (x->id != y->id || x->position != y->position || !hash_128_equal(session_set_id(&a->sets, x->set), session_set_id(&b->sets, y->set)))
+        return false;
+    if (x->id == ELEMENT_ROW)
+        return !memcmp(a->keys + 2 * (size_t)x->row, b->keys + 2 * (size_t)y->row, 16);
+    return x->id != ELEMENT_PREFIX || x->row == y->row;
+}
+
+uint64_t session_common(const infer_session *a, const infer_session *b, uint64_t most)
+{
+    uint64_t n = 0;
+    most = most < a->length ? most : a->length;
+    most = most < b->length ? most : b->length;
+    while (n < most && same_element(a, b, n))
+        n++;
+    return n;
+}
+
+infer_status session_take_state(infer_session *s, const infer_session *from, uint64_t most, infer_error *err)
+{
+    struct kv_pool *pool = s->model->engine->kv;
+    struct kv_seq tables[NET_KV_GROUPS];
+    infer_status st = INFER_OK;
+    uint64_t n = session_common(s, from, most < from->computed ? most : from->computed);
+    for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
+        kv_seq_init(&tables[g], s->kv[g].page_bytes, s->kv[g].window);
+    n = resume_point(from, n);
+    if (n <= s->computed)
+        return INFER_OK;
+    for (uint32_t g = 0; g < NET_KV_GROUPS && st == INFER_OK; g++)
+        st = kv_seq_share(&tables[g], &from->kv[g], pool, s->model->engine->env, err);
+    for (uint32_t g = 0; g < NET_KV_GROUPS; g++) {
+        struct kv_seq old = st == INFER_OK ? s->kv[g] : tables[g];
+        if (st == INFER_OK) {
+            kv_seq_truncate(&tables[g], pool, n);
+            s->kv[g] = tables[g];
+        }
+        kv_seq_free(&old, pool, s->model->engine->env);
+    }
+    if (st != INFER_OK)
+        return st;
+    s->computed = n;
+    s->n_logits_rows = 0;
+    s->approximate_from = from->approximate_from < n ? from->approximate_from : UINT64_MAX;
+    return INFER_OK;
+}
+
 void session_swap(infer_session *a, infer_session *b)
 {
     infer_session t = *a;

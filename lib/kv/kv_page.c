@@ -30,6 +30,7 @@ struct kv_pool {
     struct os_mutex lock;
     struct kv_slab *slabs;
     uint64_t budget, used; /* bytes of slabs */
+    uint32_t counts;       /* kv_pages_count_once so far */
     kv_reclaim_fn reclaim; /* set before the pool has a second user */
     void *reclaim_user;
 };
@@ -323,4 +324,20 @@ struct kv_counts kv_pages_count(struct kv_pool *pool, struct kv_page *const *pag
         }
     os_mutex_unlock(&pool->lock);
     return c;
+}
+
+uint64_t kv_pages_count_once(struct kv_pool *pool, kv_next_pages_fn next, void *user)
+{
+    struct kv_page *const *pages;
+    uint64_t n, bytes = 0;
+    os_mutex_lock(&pool->lock);
+    uint32_t number = ++pool->counts;
+    while (next(user, &pages, &n))
+        for (uint64_t i = 0; i < n; i++)
+            if (pages[i] && pages[i]->counted != number && !pages[i]->slab->foreign) {
+                pages[i]->counted = number;
+                bytes += pages[i]->slab->page_bytes;
+            }
+    os_mutex_unlock(&pool->lock);
+    return bytes;
 }

@@ -20,7 +20,8 @@ struct kv_page {
     /* private to kv_page.c */
     struct kv_slab *slab;
     struct kv_page *next_free;
-    uint32_t refs; /* under the pool's lock */
+    uint32_t refs; /* under the pool's lock, as the next */
+    uint32_t counted; /* the number of the last count that it was in */
     atomic_bool unverified; /* of a foreign page whose content nobody has looked at */
     uint32_t cached; /* kv_tree.c, under the cache's lock: references of the prefix cache */
 };
@@ -77,6 +78,10 @@ struct kv_counts {
     uint64_t shared;  /* of these, with other references than the caller's one */
     uint64_t foreign; /* of these, in foreign memory */
 };
+/* Bytes of the pages in all lists that `next` gives, one after the other until it says false; a page that is in several is counted once, one in
+ * foreign memory not at all. next is called under the pool's lock. */
+typedef bool (*kv_next_pages_fn)(void *user, struct kv_page *const **pages, uint64_t *n);
+uint64_t kv_pages_count_once(struct kv_pool *pool, kv_next_pages_fn next, void *user);
 struct kv_counts kv_pages_count(struct kv_pool *pool, struct kv_page *const *pages, uint64_t n);
 
 #endif

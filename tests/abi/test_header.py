@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The public header compiles alone in every language it promises: test_header.py CC [CXX]."""
+"""Each public header compiles alone in every language it promises: test_header.py CC [CXX]."""
 import os
 import subprocess
 import sys
@@ -14,9 +14,17 @@ INCLUDE = os.path.join(tap.source_dir(), "include")
 USE = """#include <infer/infer.h>
 int main(void) { infer_sampling s; INFER_INIT(&s); return infer_abi_version() != INFER_ABI_VERSION; }
 """
+USE_SCHEDULER = """#include <infer/scheduler.h>
+int main(void) { infer_request_options o; INFER_INIT(&o); o.flags = INFER_REQUEST_ECHO; return infer_abi_version() != INFER_ABI_VERSION; }
+"""
 
 
-def compile_as(compiler, language, standard, text=USE):
+def compile_as(compiler, language, standard, texts=(USE, USE_SCHEDULER)):
+    for text in texts:
+        compile_one(compiler, language, standard, text)
+
+
+def compile_one(compiler, language, standard, text):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "use." + language)
         with open(path, "w", encoding="utf-8") as out:
@@ -36,7 +44,7 @@ def test_c11():
 
 
 def test_included_twice():
-    compile_as(CC, "c", "c11", "#include <infer/infer.h>\n" + USE)
+    compile_as(CC, "c", "c11", ["#include <infer/infer.h>\n" + USE, "#include <infer/scheduler.h>\n#include <infer/infer.h>\n" + USE_SCHEDULER])
 
 
 def test_cxx17():
@@ -47,9 +55,10 @@ def test_cxx17():
 
 def test_fields_have_no_padding():
     """Structs are part of the ABI: no compiler may be free to place a field."""
-    result = subprocess.run(CC + ["-std=c11", "-Wpadded", "-Werror=padded", "-fsyntax-only", "-I" + INCLUDE, "-x", "c", "-"],
-                            input=USE, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    for text in (USE, USE_SCHEDULER):
+        result = subprocess.run(CC + ["-std=c11", "-Wpadded", "-Werror=padded", "-fsyntax-only", "-I" + INCLUDE, "-x", "c", "-"],
+                                input=text, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
 
 
 tap.main(globals())

@@ -36,7 +36,7 @@ def find(name):
 
 def test_install():
     run(*MESON, "install", "-C", BUILD, "--no-rebuild", "--destdir", DEST)
-    for name in ("infer.h", "libinfer.so.0", "libinfer.so", "libinfer.a", "libinfer.pc"):
+    for name in ("infer.h", "scheduler.h", "libinfer.so.0", "libinfer.so", "libinfer.a", "libinfer.pc"):
         find(name)
 
 

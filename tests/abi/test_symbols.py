@@ -25,8 +25,11 @@ def read(path):
 
 
 def header_symbols():
-    found = set(re.findall(r"^INFER_API [^;(]*?\b(infer_\w+)\(", read("include/infer/infer.h"), re.MULTILINE))
-    assert len(found) > 50, "the header's prototypes were not recognised"
+    found = set()
+    for header, least in (("infer.h", 50), ("scheduler.h", 10)):
+        names = set(re.findall(r"^INFER_API [^;(]*?\b(infer_\w+)\(", read("include/infer/" + header), re.MULTILINE))
+        assert len(names) > least, f"the prototypes of {header} were not recognised"
+        found |= names
     return found
 
 

@@ -1,0 +1,216 @@
+/* One step: ends what is to end, computes one batch, and tells everyone what came of it. */
+#include "engine/scheduler.h"
+
+/* ---- Ends that come from outside ---- */
+
+static int32_t end_of(const infer_request *r, uint64_t now)
+{
+    if (r->cancelled)
+        return INFER_FINISH_CANCELLED;
+    return r->time_limit && now - r->info.submitted >= r->time_limit ? INFER_FINISH_TIME : 0;
+}
+
+static infer_request *next_to_end(infer_scheduler *s, uint64_t now, int32_t *reason)
+{
+    infer_request *found = NULL;
+    os_mutex_lock(&s->lock);
+    for (infer_request *r = s->admitted.first; r && !found; r = r->next)
+        if ((*reason = end_of(r, now)) != 0)
+            found = r;
+    for (infer_request *r = s->waiting.first; r && !found; r = r->next)
+        if ((*reason = end_of(r, now)) != 0)
+            found = r;
+    os_mutex_unlock(&s->lock);
+    return found;
+}
+
+static void end_requests(infer_scheduler *s)
+{
+    int32_t reason;
+    uint64_t now = scheduler_now(s);
+    for (infer_request *r; (r = next_to_end(s, now, &reason)) != NULL;)
+        request_finish(s, r, reason, NULL);
+}
+
+/* ---- What came of it ---- */
+
+/* Errors of memory are no fault of the answer's: others can be set aside. */
+static bool wants_memory(infer_status st)
+{
+    return st == INFER_ERROR_NO_MEMORY || st == INFER_ERROR_LIMIT;
+}
+
+static void take_token(infer_scheduler *s, struct answer *a, uint64_t now)
+{
+    infer_request *r = a->request;
+    infer_event ev;
+    infer_error e = {.size = (uint32_t)sizeof e};
+    infer_status st = generate_take(a->session, &ev, &e);
+    if (st == INFER_OK && ev.kind == INFER_EVENT_TOKEN) {
+        infer_request_event out = {.size = (uint32_t)sizeof out, .kind = INFER_REQUEST_TOKEN, .choice = a->choice, .id = ev.id, .stop_index = -1,
+                                   .text = ev.text, .text_len = ev.text_len, .logprob = ev.logprob, .top_count = ev.top_count, .top = ev.top};
+        os_mutex_lock(&s->lock);
+        r->info.generated_tokens++;
+        s->info.generated_tokens++;
+        if (r->info.generated_tokens == 1)
+            r->info.first_token = now;
+        os_mutex_unlock(&s->lock);
+        st = request_tell(r, &out, &e);
+    }
+    if (st != INFER_OK) {
+        e.code = st;
+        answer_finish(s, a, INFER_FINISH_ERROR, &e);
+    } else if (ev.kind == INFER_EVENT_DONE || a->session->gen.finishing) {
+        answer_finish(s, a, 0, NULL);
+    }
+}
+
+/* The other choices: forks of the first, each with a seed of its own. */
+static void fork_choices(infer_scheduler *s, infer_request *r)
+{
+    infer_session *first = r->answers[0].session;
+    for (uint32_t i = 1; i < r->n; i++) {
+        struct answer *a = &r->answers[i];
+        infer_error e = {.size = (uint32_t)sizeof e};
+        infer_status st = session_copy(first, &a->session, &e);
+        if (st != INFER_OK) {
+            e.code = st;
+            answer_finish(s, a, INFER_FINISH_ERROR, &e);
+            continue;
+        }
+        a->session->sampler.set.seed += i;
+        if (scheduler_slots(s) < s->max_active)
+            answer_activate(s, a);
+        else
+            answer_set_aside(s, a);
+    }
+}
+
+static void prompt_done(infer_scheduler *s, struct answer *a)
+{
+    infer_request *r = a->request;
+    const infer_cache_report *report = &a->session->prefix.report;
+    os_mutex_lock(&s->lock);
+    if (r->info.cached_tokens > r->prompt_length)
+        r->info.cached_tokens = r->prompt_length;
+    r->info.cache_reason = report->reason;
+    r->info.near_length = report->near_length;
+    r->info.difference = report->difference;
+    s->info.prompt_tokens += r->prompt_length;
+    s->info.cached_tokens += r->info.cached_tokens;
+    infer_request_event ev = {.size = (uint32_t)sizeof ev, .kind = INFER_REQUEST_STARTED, .id = -1, .stop_index = -1, .text = "",
+                              .done = r->info.cached_tokens, .total = r->prompt_length};
+    os_mutex_unlock(&s->lock);
+    r->started = true;
+    infer_error e = {.size = (uint32_t)sizeof e};
+    infer_status st = request_tell(r, &ev, &e);
+    if (st != INFER_OK) {
+        e.code = st;
+        request_finish(s, r, INFER_FINISH_ERROR, &e);
+    } else if (!r->generates) {
+        request_finish(s, r, INFER_FINISH_LENGTH, NULL);
+    } else {
+        fork_choices(s, r);
+    }
+}
+
+/* After the batch: a prompt that is whole now starts its answers, and each answer that has its logits takes a token. */
+static void take_tokens(infer_scheduler *s)
+{
+    struct answer *ready[SCHEDULER_MAX_ACTIVE];
+    uint64_t now = scheduler_now(s);
+    uint32_t n = s->n_active;
+    for (uint32_t i = 0; i < n; i++)
+        ready[i] = s->active[i];
+    for (uint32_t i = 0; i < n; i++)
+        if (!ready[i]->request->started && ready[i]->session->computed == ready[i]->session->length) {
+            infer_request *r = request_ref(ready[i]->request);
+            prompt_done(s, ready[i]);
+            if (r->ended)
+                ready[i] = NULL;
+            request_release(r);
+        }
+    n = 0;
+    for (uint32_t i = 0; i < s->n_active; i++)
+        if (s->active[i]->request->started && !generate_pending(s->active[i]->session))
+            ready[n++] = s->active[i];
+    for (uint32_t i = 0; i < n; i++)
+        take_token(s, ready[i], now);
+}
+
+static void item_done(infer_scheduler *s, struct answer *a, const infer_step_item *it)
+{
+    infer_request *r = a->request;
+    a->failed_alone = 0;
+    if (r->started)
+        return;
+    os_mutex_lock(&s->lock);
+    r->info.cached_tokens += it->session->prefix.taken;
+    os_mutex_unlock(&s->lock);
+}
+
+static infer_status run(infer_scheduler *s, uint32_t n, infer_cancel *cancel, infer_error *err)
+{
+    infer_error e = {.size = (uint32_t)sizeof e};
+    infer_status st = engine_step(s->items, n, cancel, &e), result = INFER_OK;
+    bool made_room = false;
+    for (uint32_t i = 0; i < n; i++) {
+        struct answer *a = s->stepped[i];
+        infer_status one = s->items[i].status;
+        if (one == INFER_OK) {
+            item_done(s, a, &s->items[i]);
+        } else if (one == INFER_ERROR_CANCELLED) {
+            result = one;
+        } else {
+            /* the text is that of the first failure; others have their code's */
+            infer_error own = {.size = (uint32_t)sizeof own};
+            if (one == st)
+                own = e;
+            else
+                (void)err_set(&own, one, "%s", infer_status_message(one));
+            own.code = one;
+            if (!wants_memory(one))
+                answer_finish(s, a, INFER_FINISH_ERROR, &own);
+            else if (!made_room)
+                scheduler_make_room(s, a, &own);
+            made_room |= wants_memory(one);
+        }
+    }
+    if (result != INFER_OK && err)
+        *err = e;
+    return result;
+}
+
+/* What others may ask for at any time. */
+static bool publish(infer_scheduler *s)
+{
+    uint64_t bytes = scheduler_kv_bytes(s), aside = 0;
+    for (const struct answer *a = s->aside; a; a = a->next)
+        aside++;
+    os_mutex_lock(&s->lock);
+    s->info.steps++;
+    s->info.active = s->n_active;
+    s->info.suspended = aside;
+    s->info.kv_bytes = bytes;
+    bool more = s->waiting.first || s->admitted.first;
+    os_mutex_unlock(&s->lock);
+    return more;
+}
+
+infer_status scheduler_step(infer_scheduler *s, int32_t *more, infer_cancel *cancel, infer_error *err)
+{
+    infer_status st = INFER_OK;
+    scheduler_ref(s); /* a callback may release the last of the host's */
+    os_mutex_lock(&s->step_lock);
+    end_requests(s);
+    uint32_t n = scheduler_plan(s);
+    if (n)
+        st = run(s, n, cancel, err);
+    take_tokens(s);
+    bool left = publish(s);
+    os_mutex_unlock(&s->step_lock);
+    if (more)
+        *more = left;
+    scheduler_release(s);
+    return st;
+}
