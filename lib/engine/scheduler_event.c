@@ -93,7 +93,7 @@ static infer_status last_text(struct answer *a, int32_t reason, infer_request_ev
         return INFER_OK;
     if (reason) {
         session->gen.finishing = true;
-        session->gen.finish_reason = reason;
+        session->gen.finish_reason = (int16_t)reason;
     }
     infer_status st = generate_take(session, &last, err);
     if (st != INFER_OK)
