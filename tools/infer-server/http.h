@@ -14,7 +14,12 @@ struct call;
 /* Which protocol's shape errors have. */
 enum api { API_NATIVE, API_OPENAI, API_ANTHROPIC };
 
-enum { ROUTE_OPEN = 1 /* needs no key */, ROUTE_NO_BODY = 2 /* a body is ignored */, ROUTE_GENERATES = 4 /* counts for the limit of concurrent requests */ };
+enum {
+    ROUTE_OPEN = 1,      /* needs no key */
+    ROUTE_NO_BODY = 2,   /* a body is ignored */
+    ROUTE_GENERATES = 4, /* counts for the limit of concurrent requests */
+    ROUTE_QUICK = 8      /* the handler runs on the event loop: it must not wait for anything */
+};
 
 /* Owns nothing: what it is given it has for itself until it has answered (call_json, call_error or call_stream_end), now or from another thread later. */
 typedef void (*handler_fn)(struct server *server, struct call *call);
@@ -31,6 +36,9 @@ extern const struct route *const route_tables[];
 
 struct call *call_ref(struct call *call);
 void call_release(struct call *call);
+/* release(data) is called when the call's last reference goes: what call_on_close's fn uses belongs here, so that it lives while fn may run. May be used
+ * several times; the last one is released first. */
+void call_own(struct call *call, void *data, void (*release)(void *data));
 
 /* The request; borrowed from the call. */
 const char *call_id(const struct call *call);     /* "req_" and 24 letters: sent as x-request-id */

@@ -1,0 +1,50 @@
+/* What the command line and the configuration file say. One table in options.c serves both, and --help. */
+#ifndef SERVER_OPTIONS_H
+#define SERVER_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct text_list { const char **items; uint32_t n; };
+
+struct options {
+    /* what is served */
+    const char *model, *alias;
+    struct text_list loras, steers; /* NAME=FILE */
+    uint32_t threads, ctx, parallel;
+    int32_t kv_type;
+    uint64_t cache_bytes;   /* SIZE_DEFAULT: from the memory that is there */
+    uint64_t kv_budget;
+    const char *kv_dir;
+    uint64_t kv_dir_bytes;  /* of the cache there; 0: no limit */
+    /* where */
+    const char *host, *unix_path;
+    uint32_t port;
+    const char *tls_cert, *tls_key;
+    /* who may, and how much */
+    struct text_list api_keys;
+    const char *api_key_file, *hmac_key;
+    const char *cors_origin;
+    double rate_limit;      /* requests a second of one client; 0: no limit */
+    uint32_t max_queue;     /* generating requests that wait beyond --parallel */
+    uint64_t max_body;
+    uint32_t max_conns, workers;
+    uint32_t timeout;       /* seconds */
+    uint32_t keep_alive;    /* seconds */
+    uint32_t drain;         /* seconds */
+    const char *isolate;    /* NULL or "fork" */
+    bool sandbox;
+    const char *strip_header;
+    const char *access_log; /* a path, "-", or NULL */
+    const char *config;
+    bool help, version;
+};
+
+#define SIZE_DEFAULT UINT64_MAX
+
+/* Fills o with the defaults, the configuration file's values and the command line's, the latter winning. 0, or the exit status after a message on
+ * standard error. Strings live as long as the process. */
+int options_parse(struct options *o, int argc, char **argv);
+void options_help(void);
+
+#endif
