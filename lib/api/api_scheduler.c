@@ -180,6 +180,8 @@ static infer_status submit_session(infer_scheduler *scheduler, const infer_reque
         st = append_prompt(s, o, err);
     if (st == INFER_OK && o->checkpoint && !(o->flags & INFER_REQUEST_CONTINUE) && !o->prompt_logprobs)
         st = session_take_state(s, o->checkpoint->frozen, s->length, err);
+    if (st == INFER_OK && o->prompt_logprobs && sub.prompt_from) /* the first one's depends on the element before it */
+        session_rewind(s, sub.prompt_from - 1);
     sub.cached = s->computed;
     if (st == INFER_OK)
         st = begin(s, o, &sub.max_tokens, err);

@@ -177,6 +177,12 @@ void prefix_stepped(infer_session *s, uint64_t count)
         keep(s, length);
 }
 
+void prefix_share(infer_session *s)
+{
+    if (may(s, INFER_CACHE_NO_INSERT) && s->computed > s->prefix.kept)
+        keep(s, s->computed);
+}
+
 void prefix_leave(infer_session *s)
 {
     if (may(s, INFER_CACHE_NO_INSERT) && s->computed >= s->prefix.kept + PREFIX_LEAST)

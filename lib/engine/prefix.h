@@ -41,6 +41,8 @@ infer_status prefix_disk_open(infer_engine *e, const infer_engine_options *o, in
 void prefix_disk_close(infer_engine *e);
 void prefix_disk_read(infer_session *s, const struct kv_domain *d, const struct kv_keys *keys, uint64_t length);
 
+/* Leaves what is computed to others now, in the middle of a prompt: somebody waits for it. */
+void prefix_share(infer_session *s);
 /* Before computed state is lost; and after its pages were dropped. */
 void prefix_leave(infer_session *s);
 void prefix_left(infer_engine *e);

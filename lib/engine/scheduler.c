@@ -1,10 +1,6 @@
 /* The life of schedulers and their requests: everything that threads other than the stepping one call. */
 #include "engine/scheduler.h"
 
-#include <string.h>
-
-#include "engine/checkpoint.h"
-
 static const struct alloc *alloc_of(const infer_scheduler *s)
 {
     return &s->model->engine->env->alloc;
@@ -206,6 +202,7 @@ static infer_request *make_request(infer_scheduler *s, const struct submission *
     r->told = sub->prompt_from;
     r->echo.size = (uint32_t)sizeof r->echo;
     r->echo.flags = o->flags & INFER_REQUEST_SHOW_SPECIAL ? INFER_SHOW_SPECIAL : 0;
+    r->began = UINT64_MAX;
     r->events_end = &r->events;
     r->info = (infer_request_info){.size = (uint32_t)sizeof r->info, .prompt_tokens = r->prompt_length, .cached_tokens = sub->cached};
     r->n = n;

@@ -9,13 +9,14 @@
 #ifndef ENGINE_SCHEDULER_H
 #define ENGINE_SCHEDULER_H
 
-#include "engine/engine.h"
+#include "engine/checkpoint.h"
 #include "engine/store.h"
 #include "infer/scheduler.h"
 
 #define SCHEDULER_MAX_ACTIVE ENGINE_BATCH_ROWS
 #define SCHEDULER_MAX_CHOICES 128u
 #define STARVED_AFTER 256u
+#define ECHO_ROWS 32u /* prompt elements at once whose logits are kept: each takes 4 bytes for every token of the vocabulary */
 #define SHARE_LEAST ((uint64_t)DEV_KV_PAGE) /* prompts that share fewer elements than this are computed each for itself */
 
 /* An event of a request without a callback, until it is asked for. */
@@ -37,7 +38,9 @@ struct answer {
     infer_session *session; /* of choice 0 from submission on, of others from their fork on; NULL when done, but for INFER_REQUEST_KEEP */
     enum answer_state state;
     uint32_t choice;
-    bool spilled;          /* its KV lies in the spill store */
+    bool spilled;          /* its computed state lies in the spill store only */
+    bool has_file;         /* something of its name is there */
+    bool approximate;      /* of what was spilled: computing it again would give something else */
     uint32_t failed_alone; /* steps in a row without memory for it, when nothing was left to set aside */
     uint64_t piece;        /* elements of this step */
     struct answer *next;   /* aside */
@@ -52,7 +55,8 @@ struct infer_request {
     infer_request *prev, *next;
     uint64_t seq, tag, client;
     int32_t priority;
-    uint32_t passed; /* how many later requests overtook it */
+    uint32_t passed;    /* how many later requests overtook it */
+    uint64_t passed_by; /* the last of them */
     uint32_t flags;
     bool generates, logprobs;
     uint64_t max_tokens; /* UINT64_MAX: no limit */
@@ -61,9 +65,14 @@ struct infer_request {
     void *callback_user;
     /* the prompt */
     uint64_t prompt_length;    /* elements */
-    uint64_t told;             /* PROMPT was told of the elements below; begins where the prompt does, behind a checkpoint */
+    uint64_t told;             /* with INFER_REQUEST_ECHO: PROMPT was told of the elements below; begins where the prompt does, behind a checkpoint */
     infer_detokenizer echo;
     bool started;
+    /* see scheduler_share.c */
+    infer_request *leader; /* NULL: waits for nobody's prompt */
+    uint64_t shared;       /* elements in common with the leader's */
+    uint64_t lead_to;      /* as a leader: where the first of those who wait parts from it; 0: nobody waits */
+    uint64_t began;        /* as a leader: elements that it did not have to compute; UINT64_MAX: not known yet */
     /* under the scheduler's lock */
     bool cancelled, ended, end_told, admitted;
     infer_request_info info;
@@ -132,13 +141,23 @@ infer_status request_checkpoint(infer_request *r, uint32_t choice, infer_checkpo
 void request_list_add(struct request_list *l, infer_request *r);
 void request_list_remove(struct request_list *l, infer_request *r);
 
-/* scheduler_event.c: what requests hear. */
+/* scheduler_event.c: what requests hear (request_echo: scheduler_echo.c). */
 /* Calls the host, or keeps the event; NO_MEMORY in the latter case only. */
 infer_status request_tell(infer_request *r, const infer_request_event *ev, infer_error *err);
+/* Tells of the prompt's elements that are computed, with log-probabilities as far as the last step gave the logits for them. */
+infer_status request_echo(infer_request *r, infer_error *err);
 /* The last event of a choice: its reason, and what text is left. reason 0: the session's generation knows it. */
 void answer_finish(infer_scheduler *s, struct answer *a, int32_t reason, const infer_error *why);
 /* The same for all choices that have not ended. */
 void request_finish(infer_scheduler *s, infer_request *r, int32_t reason, const infer_error *why);
+
+/* scheduler_share.c: prompts with the same beginning. */
+/* Whether the request, which waits, had better go on waiting for a prompt that is under way; it is the follower of that then. */
+bool share_follow(infer_scheduler *s, infer_request *r);
+/* A leader got further, or (leads false) does not go on computing its prompt: who need not wait any more does not. */
+void share_update(infer_scheduler *s, infer_request *leader, bool leads);
+/* A request becomes active: without a prefix cache it takes over what another answer has computed of its prompt. */
+void share_take(infer_scheduler *s, infer_request *r);
 
 /* scheduler_plan.c: who is active, and what each computes in this step. */
 /* Fills items and stepped; returns how many. */
@@ -153,6 +172,15 @@ uint32_t scheduler_slots(const infer_scheduler *s);      /* in use, those kept f
 uint64_t scheduler_kv_bytes(infer_scheduler *s);         /* of all answers' sessions, what they share counted once */
 /* Lower bound of the KV that the request needs to finish alone. */
 uint64_t scheduler_least_bytes(const infer_scheduler *s, const infer_session *session, uint64_t max_tokens);
+
+/* scheduler_spill.c */
+/* Whether setting it aside can give memory back. */
+bool answer_can_free(const infer_scheduler *s, const struct answer *a);
+/* Its session has nothing computed any more, and the memory is free. A failure (of what cannot be computed again) leaves it as it was. */
+infer_status answer_free_state(infer_scheduler *s, struct answer *a, infer_error *err);
+/* What was written is read back. An error only when the answer cannot go on without; else the rest is computed again. */
+infer_status answer_bring_back(infer_scheduler *s, struct answer *a, infer_error *err);
+void answer_forget_file(infer_scheduler *s, struct answer *a);
 
 /* scheduler_step.c */
 infer_status scheduler_step(infer_scheduler *s, int32_t *more, infer_cancel *cancel, infer_error *err);

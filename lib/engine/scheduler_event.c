@@ -176,6 +176,7 @@ void answer_finish(infer_scheduler *s, struct answer *a, int32_t reason, const i
         session_release(a->session);
         a->session = NULL;
     }
+    answer_forget_file(s, a);
     if (++r->n_done == r->n)
         end_request(s, r, reason);
 }

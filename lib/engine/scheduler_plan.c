@@ -115,6 +115,8 @@ void answer_activate(infer_scheduler *s, struct answer *a)
 
 void answer_leave(infer_scheduler *s, struct answer *a)
 {
+    if (!a->request->started && a->state == ANSWER_ACTIVE)
+        share_update(s, a->request, false);
     if (a->state == ANSWER_ACTIVE) {
         uint32_t i = 0;
         while (s->active[i] != a)
@@ -134,20 +136,15 @@ void answer_leave(infer_scheduler *s, struct answer *a)
 void answer_set_aside(infer_scheduler *s, struct answer *a)
 {
     answer_leave(s, a);
+    if (a->state == ANSWER_ACTIVE) {
+        os_mutex_lock(&s->lock);
+        a->request->info.preemptions++;
+        s->info.preemptions++;
+        os_mutex_unlock(&s->lock);
+    }
     a->state = ANSWER_ASIDE;
     a->next = s->aside;
     s->aside = a;
-}
-
-/* Gives the memory of an answer's computed state back. With a prefix cache that keeps it as long as nobody needs the room. */
-static void drop_state(infer_scheduler *s, struct answer *a)
-{
-    infer_session *session = a->session;
-    (void)s;
-    prefix_leave(session);
-    session_rewind(session, 0);
-    session->prefix.asked = 0;
-    prefix_left(session->model->engine);
 }
 
 /* ---- The order ---- */
@@ -175,22 +172,17 @@ static bool goes_before(const struct answer *a, const struct answer *b)
     return a->request != b->request ? a->request->seq < b->request->seq : a->choice < b->choice;
 }
 
-static bool holds_memory(const struct answer *a)
-{
-    return a->session->computed > 0 && !session_is_approximate(a->session); /* what is approximate cannot be computed again */
-}
-
 /* The answer that is set aside first. Only those below a priority; in_memory: those that give memory back, set aside or not. */
 static struct answer *last_in_order(infer_scheduler *s, int64_t below, bool in_memory)
 {
     struct answer *worst = NULL;
     for (uint32_t i = 0; i < s->n_active; i++) {
         struct answer *a = s->active[i];
-        if (priority_of(a->request) < below && (!in_memory || holds_memory(a)) && (!worst || goes_before(worst, a)))
+        if (priority_of(a->request) < below && (!in_memory || answer_can_free(s, a)) && (!worst || goes_before(worst, a)))
             worst = a;
     }
     for (struct answer *a = in_memory ? s->aside : NULL; a; a = a->next)
-        if (priority_of(a->request) < below && holds_memory(a) && (!worst || goes_before(worst, a)))
+        if (priority_of(a->request) < below && answer_can_free(s, a) && (!worst || goes_before(worst, a)))
             worst = a;
     return worst;
 }
@@ -204,12 +196,13 @@ static struct answer *first_aside(const infer_scheduler *s)
     return best;
 }
 
+/* Without those that wait for somebody's prompt. */
 static infer_request *first_waiting(infer_scheduler *s)
 {
+    infer_request *best = NULL;
     os_mutex_lock(&s->lock);
-    infer_request *best = s->waiting.first;
-    for (infer_request *r = best; r; r = r->next)
-        if (waits_before(r, best))
+    for (infer_request *r = s->waiting.first; r; r = r->next)
+        if (!r->leader && (!best || waits_before(r, best)))
             best = r;
     os_mutex_unlock(&s->lock);
     return best;
@@ -241,13 +234,14 @@ static uint64_t reserved_bytes(const infer_scheduler *s)
 
 static void free_memory_of(infer_scheduler *s, struct answer *a)
 {
+    infer_error e = {.size = (uint32_t)sizeof e};
     if (a->state == ANSWER_ACTIVE)
         answer_set_aside(s, a);
-    drop_state(s, a);
-    os_mutex_lock(&s->lock);
-    a->request->info.preemptions++;
-    s->info.preemptions++;
-    os_mutex_unlock(&s->lock);
+    infer_status st = answer_free_state(s, a, &e);
+    if (st != INFER_OK) {
+        e.code = st;
+        answer_finish(s, a, INFER_FINISH_ERROR, &e);
+    }
 }
 
 /* Memory for an answer that is to become active: what it needs beyond what it holds. When nobody is active, it may take it from all others. */
@@ -267,15 +261,53 @@ static bool make_bytes(infer_scheduler *s, const struct answer *a)
     return true;
 }
 
+static void overtake(infer_request *r, const infer_request *by)
+{
+    if (r->seq < by->seq && r->passed_by != by->seq) {
+        r->passed_by = by->seq;
+        r->passed++;
+    }
+}
+
 /* Everyone who came earlier and waits was overtaken. */
 static void count_overtaken(infer_scheduler *s, const infer_request *by)
 {
     os_mutex_lock(&s->lock);
     for (infer_request *r = s->waiting.first; r; r = r->next)
-        r->passed += r->seq < by->seq;
+        if (!r->leader)
+            overtake(r, by);
     os_mutex_unlock(&s->lock);
     for (struct answer *a = s->aside; a; a = a->next)
-        a->request->passed += a->request->seq < by->seq && a->request != by;
+        overtake(a->request, by);
+}
+
+static void begin(infer_scheduler *s, infer_request *r)
+{
+    uint64_t now = scheduler_now(s);
+    os_mutex_lock(&s->lock);
+    request_list_remove(&s->waiting, r);
+    request_list_add(&s->admitted, r);
+    r->admitted = true;
+    r->info.started = now;
+    s->info.waiting--;
+    os_mutex_unlock(&s->lock);
+    share_take(s, r);
+    answer_activate(s, &r->answers[0]);
+}
+
+static void come_back(infer_scheduler *s, struct answer *a)
+{
+    infer_error e = {.size = (uint32_t)sizeof e};
+    bool was = s->short_of_memory;
+    infer_status st = answer_bring_back(s, a, &e);
+    if (st != INFER_OK) {
+        e.code = st;
+        answer_finish(s, a, INFER_FINISH_ERROR, &e);
+        return;
+    }
+    answer_leave(s, a);
+    s->short_of_memory = was; /* nothing was freed */
+    answer_activate(s, a);
 }
 
 static void admit(infer_scheduler *s)
@@ -288,24 +320,15 @@ static void admit(infer_scheduler *s)
         if (!a)
             return;
         r = a->request;
+        if (a->state == ANSWER_UNBORN && share_follow(s, r))
+            continue;
         if (!make_bytes(s, a) || !make_slots(s, priority_of(r), slots_of(s, r)))
             return;
-        if (a->state == ANSWER_ASIDE) {
-            bool was = s->short_of_memory;
-            answer_leave(s, a);
-            s->short_of_memory = was;
-        } else {
-            uint64_t now = scheduler_now(s);
-            os_mutex_lock(&s->lock);
-            request_list_remove(&s->waiting, r);
-            request_list_add(&s->admitted, r);
-            r->admitted = true;
-            r->info.started = now;
-            s->info.waiting--;
-            os_mutex_unlock(&s->lock);
-        }
-        answer_activate(s, a);
         count_overtaken(s, r);
+        if (a->state == ANSWER_ASIDE)
+            come_back(s, a);
+        else
+            begin(s, r);
     }
 }
 
@@ -316,11 +339,24 @@ static bool is_prompt(struct answer *a)
     return !a->request->started || a->session->length - a->session->computed > 1;
 }
 
+/* Whether the next piece gives logits for PROMPT events. What was told already, before the answer was set aside, needs none. */
+static bool gives_logits(const struct answer *a)
+{
+    return a->request->logprobs && !a->request->started && a->session->computed + 1 >= a->request->told;
+}
+
 /* Elements that the answer could compute now. */
 static uint64_t pending_of(struct answer *a)
 {
     infer_session *s = a->session;
-    return s->gen.active ? generate_pending(s) : s->length - s->computed;
+    uint64_t pending = s->gen.active ? generate_pending(s) : s->length - s->computed;
+    uint64_t stop = a->request->lead_to;
+    if (stop > s->computed && pending > stop - s->computed)
+        pending = stop - s->computed;
+    if (!a->request->logprobs || a->request->started || !pending)
+        return pending;
+    uint64_t most = gives_logits(a) ? ECHO_ROWS : a->request->told - 1 - s->computed;
+    return pending < most ? pending : most;
 }
 
 /* Cuts the elements of this step: one of each running answer, and prompts share the rest fairly. Who is first to round up takes turns. */
@@ -385,7 +421,9 @@ uint32_t scheduler_plan(infer_scheduler *s)
             continue;
         s->stepped[n] = a;
         s->items[n++] = (infer_step_item){.size = (uint32_t)sizeof s->items[0], .session = a->session, .max_elements = a->piece,
-                                          .logits = a->request->generates ? INFER_LOGITS_LAST : INFER_LOGITS_NONE};
+                                          .logits = gives_logits(a)           ? INFER_LOGITS_ALL
+                                                    : a->request->generates ? INFER_LOGITS_LAST
+                                                                              : INFER_LOGITS_NONE};
     }
     return n;
 }

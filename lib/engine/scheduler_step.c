@@ -86,6 +86,18 @@ static void fork_choices(infer_scheduler *s, infer_request *r)
     }
 }
 
+/* The prompt is computed up to somewhere. */
+static infer_status prompt_told(infer_scheduler *s, infer_request *r)
+{
+    infer_error e = {.size = (uint32_t)sizeof e};
+    infer_status st = r->flags & INFER_REQUEST_ECHO ? request_echo(r, &e) : INFER_OK;
+    if (st != INFER_OK) {
+        e.code = st;
+        request_finish(s, r, INFER_FINISH_ERROR, &e);
+    }
+    return st;
+}
+
 static void prompt_done(infer_scheduler *s, struct answer *a)
 {
     infer_request *r = a->request;
@@ -123,13 +135,8 @@ static void take_tokens(infer_scheduler *s)
     for (uint32_t i = 0; i < n; i++)
         ready[i] = s->active[i];
     for (uint32_t i = 0; i < n; i++)
-        if (!ready[i]->request->started && ready[i]->session->computed == ready[i]->session->length) {
-            infer_request *r = request_ref(ready[i]->request);
+        if (!ready[i]->request->started && prompt_told(s, ready[i]->request) == INFER_OK && ready[i]->session->computed == ready[i]->session->length)
             prompt_done(s, ready[i]);
-            if (r->ended)
-                ready[i] = NULL;
-            request_release(r);
-        }
     n = 0;
     for (uint32_t i = 0; i < s->n_active; i++)
         if (s->active[i]->request->started && !generate_pending(s->active[i]->session))
@@ -147,6 +154,9 @@ static void item_done(infer_scheduler *s, struct answer *a, const infer_step_ite
     os_mutex_lock(&s->lock);
     r->info.cached_tokens += it->session->prefix.taken;
     os_mutex_unlock(&s->lock);
+    if (r->began == UINT64_MAX)
+        r->began = it->session->computed - (it->done - it->session->prefix.taken);
+    share_update(s, r, it->session->computed < it->session->length);
 }
 
 static infer_status run(infer_scheduler *s, uint32_t n, infer_cancel *cancel, infer_error *err)

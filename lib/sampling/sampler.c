@@ -315,3 +315,22 @@ infer_status sampler_sample(struct sampler *s, const struct sample_input *in, in
     out->top = d.top_count ? s->top : NULL;
     return INFER_OK;
 }
+
+infer_status sampler_score(const float *logits, uint32_t n_usable, int32_t id, uint32_t top_count, infer_logprob *top,
+                           infer_sample_result *out, infer_error *err)
+{
+    infer_status st = check_row(logits, n_usable, INFER_ERROR_NONFINITE, "the model produced a logit", err);
+    int32_t best = st == INFER_OK ? sample_best(logits, n_usable) : 0;
+    if (best < 0)
+        return none_left(err);
+    if (st != INFER_OK)
+        return st;
+    struct fpenv guard = fpenv_enter();
+    float max = logits[best], log_sum = sample_log_sum(logits, n_usable, max);
+    out->id = id;
+    out->logprob = (float)((double)logits[id] - (double)max - (double)log_sum);
+    out->top_count = top_count ? sample_top(logits, n_usable, top_count, top, max, log_sum) : 0;
+    out->top = out->top_count ? top : NULL;
+    fpenv_leave(guard);
+    return INFER_OK;
+}

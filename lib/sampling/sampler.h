@@ -76,6 +76,11 @@ infer_status sampler_sample(struct sampler *s, const struct sample_input *in, in
 infer_status sampler_copy(struct sampler *dst, const struct sampler *src, infer_error *err);
 void sampler_free(struct sampler *s);
 
+/* The log-probability of an id that is given, not drawn, in a row of logits [n_usable] as the model made it; and into top [top_count, at most
+ * SAMPLER_MAX_TOP] the most likely ones, which out->top then is. Errors: NONFINITE, STATE (every logit is -inf). */
+infer_status sampler_score(const float *logits, uint32_t n_usable, int32_t id, uint32_t top_count, infer_logprob *top,
+                           infer_sample_result *out, infer_error *err);
+
 /* The defaults of infer-cli: temperature 0.7, top_k 40, top_p 0.95, min_p 0.05. set->size stays. */
 void sampler_default(infer_sampling *set);
 

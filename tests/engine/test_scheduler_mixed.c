@@ -1,0 +1,139 @@
+/* What a request gives does not depend on what runs beside it: 32 mixed requests, in any order, with pieces of any size, with and without the prefix
+ * cache, set aside for want of memory or places, on models with sliding windows and with adapters, always have the bits that a session alone gives. */
+#include <stdbool.h>
+
+#include "sched_util.h"
+#include "tempdir.h"
+
+enum { N = 32 };
+
+static struct sched_case cases[N];
+static struct sched_answer want[N], got[N];
+
+static uint32_t vocab_of(infer_model *m)
+{
+    infer_model_info i;
+    INFER_INIT(&i);
+    ok(infer_model_get_info(m, &i, &error));
+    return i.vocab_size;
+}
+
+static uint64_t page_bytes_of(infer_model *m)
+{
+    infer_session *s;
+    infer_step_item it;
+    infer_session_info i;
+    int32_t id = 1;
+    INFER_INIT(&it);
+    INFER_INIT(&i);
+    ok(infer_session_create(m, NULL, &s, &error));
+    ok(infer_session_append(s, &id, 1, &error));
+    it.session = s;
+    ok(infer_step(&it, 1, NULL, &error));
+    ok(infer_session_get_info(s, &i, &error));
+    infer_session_release(s);
+    return i.kv_bytes;
+}
+
+/* growing: short prompts with long answers */
+static void make_cases(infer_model *m, bool growing)
+{
+    for (uint32_t k = 0; k < N; k++) {
+        sched_case_of(&cases[k], k, vocab_of(m));
+        if (growing) {
+            cases[k].n_ids = cases[k].n_ids < 30 + k ? cases[k].n_ids : 30 + k;
+            cases[k].generate.max_tokens = 60;
+            cases[k].flags = INFER_REQUEST_IGNORE_EOS;
+        }
+        sched_alone(m, &cases[k], 0, &want[k]);
+    }
+}
+
+/* Submits all, some of them while others run, in an order that `order` decides; and compares. */
+static infer_scheduler_info run_all(infer_model *m, const infer_scheduler_options *o, uint64_t order)
+{
+    infer_scheduler *s = sched_new(m, o);
+    uint32_t at[N];
+    memset(got, 0, sizeof got);
+    for (uint32_t i = 0; i < N; i++)
+        at[i] = i;
+    for (uint32_t i = N - 1; i > 0; i--) {
+        uint32_t j = (uint32_t)(test_rand(&order) % (i + 1)), t = at[i];
+        at[i] = at[j];
+        at[j] = t;
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        infer_request_release(sched_submit(s, &cases[at[i]], &got[at[i]]));
+        for (uint64_t n = test_rand(&order) % 4; n-- > 2;)
+            ok(infer_scheduler_step(s, NULL, NULL, &error));
+    }
+    sched_run(s);
+    infer_scheduler_info info = sched_info(s);
+    infer_scheduler_release(s);
+    for (uint32_t k = 0; k < N; k++) {
+        assert_int_equal(got[k].started, 1);
+        assert_int_equal(got[k].ended, 1);
+        sched_same(&want[k], &got[k]);
+    }
+    assert_int_equal(info.finished, N);
+    assert_int_equal(info.active + info.suspended + info.waiting, 0);
+    assert_int_equal(info.kv_bytes, 0);
+    return info;
+}
+
+static void test_any_order_and_pieces(void **state)
+{
+    (void)state;
+    static const uint32_t pieces[] = {1, 7, 64, 256};
+    for (int cache = 0; cache < 2; cache++) {
+        infer_model *m = sched_model(cache ? 64u << 20 : 0, 0);
+        make_cases(m, false);
+        for (uint64_t i = 0; i < 4; i++) {
+            infer_scheduler_options o;
+            INFER_INIT(&o);
+            o.step_elements = pieces[i];
+            o.max_active = i % 2 ? 32 : 5;
+            infer_scheduler_info info = run_all(m, &o, 1 + i);
+            assert_true(info.cached_tokens > 0); /* every other prompt begins like others */
+        }
+        infer_model_release(m);
+    }
+}
+
+/* So little memory that answers are set aside again and again; with the scheduler's own budget, or the engine's. */
+static void test_short_of_memory(void **state)
+{
+    (void)state;
+    const char *folder = tempdir_make();
+    infer_model *plain = sched_model(0, 0);
+    uint64_t page_bytes = page_bytes_of(plain);
+    infer_model_release(plain);
+    for (int way = 0; way < 8; way++) {
+        infer_scheduler_options o;
+        INFER_INIT(&o);
+        uint64_t budget = 12 * page_bytes;
+        infer_model *m = sched_model(way & 1 ? 64u << 20 : 0, way & 2 ? budget : 0);
+        make_cases(m, true);
+        o.kv_budget = way & 2 ? 0 : budget;
+        o.reserve_tokens = 1;
+        if (way & 4) {
+            o.spill_path = folder;
+            o.spill_path_len = INFER_ZSTR;
+        }
+        infer_scheduler_info info = run_all(m, &o, 10);
+        assert_true(info.preemptions > 0);
+        assert_int_equal(info.kv_budget, budget);
+        infer_model_release(m);
+    }
+    assert_int_equal(tempdir_count("aside"), 0);
+    tempdir_remove();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_any_order_and_pieces),
+        cmocka_unit_test(test_short_of_memory),
+    };
+    return cmocka_run_group_tests_name("scheduler_mixed", tests, NULL, NULL);
+}
