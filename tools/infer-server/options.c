@@ -28,6 +28,7 @@ static const struct option what_options[] = {
     {"alias", 0, TEXT, AT(alias), 0, 0, "NAME", "what the model is called (default: the file's name)"},
     {"lora", 0, LIST, AT(loras), 0, 0, "NAME=FILE", "a LoRA adapter that requests may name; may be repeated"},
     {"steer", 0, LIST, AT(steers), 0, 0, "NAME=FILE", "a steering vector that requests may name; may be repeated"},
+    {"lora-dir", 0, TEXT, AT(lora_dir), 0, 0, "DIR", "let clients load and unload adapters: files and folders\nbelow DIR (POST /lora/load)"},
     {"ctx", 'c', COUNT, AT(ctx), 0, 4294967295.0, "N", "room for N tokens in each answer's context (default: what\nthe model was trained for)"},
     {"parallel", 'p', COUNT, AT(parallel), 1, 256, "N", "compute up to N answers at once (default 16)"},
     {"threads", 't', COUNT, AT(threads), 0, 256, "N", "threads that compute (default: the number of physical cores)"},

@@ -11,6 +11,7 @@ struct options {
     /* what is served */
     const char *model, *alias;
     struct text_list loras, steers; /* NAME=FILE */
+    const char *lora_dir;   /* where POST /lora/load finds files; NULL: it loads none */
     uint32_t threads, ctx, parallel;
     int32_t kv_type;
     uint64_t cache_bytes;   /* SIZE_DEFAULT: from the memory that is there */

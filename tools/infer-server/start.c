@@ -7,10 +7,12 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "adapters.h"
 #include "bytes.h"
 #include "call.h"
 #include "metrics.h"
 
+#define EXIT_USAGE 2
 #define EXIT_MODEL 3
 #define EXIT_FAILURE_START 1
 #define CACHE_MOST ((uint64_t)8 << 30)
@@ -164,6 +166,24 @@ static int open_store(struct server *s, const struct options *o)
     return code;
 }
 
+static int open_adapters(struct server *s, const struct text_list *list)
+{
+    for (uint32_t i = 0; i < list->n; i++) {
+        const char *equals = strchr(list->items[i], '=');
+        char name[80];
+        infer_error err;
+        INFER_INIT(&err);
+        if (!equals || equals == list->items[i] || !equals[1] || (size_t)(equals - list->items[i]) >= sizeof name) {
+            fprintf(stderr, "infer-server: %s: NAME=FILE is wanted\n", list->items[i]);
+            return EXIT_USAGE;
+        }
+        (void)snprintf(name, sizeof name, "%.*s", (int)(equals - list->items[i]), list->items[i]);
+        if (adapters_load(s, name, equals + 1, &err) != INFER_OK)
+            return fail(EXIT_MODEL, equals + 1, &err);
+    }
+    return 0;
+}
+
 int server_open(struct server *server, const struct options *o)
 {
     server->options = o;
@@ -172,6 +192,14 @@ int server_open(struct server *server, const struct options *o)
         code = open_engine(server, o);
     if (code == 0)
         code = open_model(server, o);
+    if (code == 0 && !(server->adapters = adapters_create())) {
+        fputs("infer-server: out of memory\n", stderr);
+        code = EXIT_FAILURE_START;
+    }
+    if (code == 0)
+        code = open_adapters(server, &o->loras);
+    if (code == 0)
+        code = open_adapters(server, &o->steers);
     if (code == 0)
         code = open_scheduler(server, o);
     if (code == 0)
@@ -191,6 +219,7 @@ void server_close(struct server *server)
         fail(0, server->options->kv_dir, &err);
     infer_scheduler_release(server->scheduler);
     infer_store_release(server->store);
+    adapters_free(server->adapters);
     infer_model_release(server->model);
     infer_engine_release(server->engine);
     metrics_free(server->metrics);
