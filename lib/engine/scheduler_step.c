@@ -7,7 +7,8 @@ static int32_t end_of(const infer_request *r, uint64_t now)
 {
     if (r->cancelled)
         return INFER_FINISH_CANCELLED;
-    return r->time_limit && now - r->info.submitted >= r->time_limit ? INFER_FINISH_TIME : 0;
+    /* a callback may have submitted it since the clock was read */
+    return r->time_limit && now > r->info.submitted && now - r->info.submitted >= r->time_limit ? INFER_FINISH_TIME : 0;
 }
 
 static infer_request *next_to_end(infer_scheduler *s, uint64_t now, int32_t *reason)
@@ -45,6 +46,10 @@ static void take_token(infer_scheduler *s, struct answer *a, uint64_t now)
     infer_request *r = a->request;
     infer_event ev;
     infer_error e = {.size = (uint32_t)sizeof e};
+    if (!a->session->gen.finishing && a->session->length == a->session->n_ctx && !a->session->gen.shift_drop) {
+        answer_finish(s, a, INFER_FINISH_CONTEXT, NULL);
+        return;
+    }
     infer_status st = generate_take(a->session, &ev, &e);
     if (st == INFER_OK && ev.kind == INFER_EVENT_TOKEN) {
         infer_request_event out = {.size = (uint32_t)sizeof out, .kind = INFER_REQUEST_TOKEN, .choice = a->choice, .id = ev.id, .stop_index = -1,
