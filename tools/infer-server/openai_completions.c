@@ -106,6 +106,8 @@ static bool read_numbers(struct completion *c, const json_t *body)
         return param_wrong(c->call, "best_of", "must be at least n");
     if (best_of > c->p.n && c->p.stream)
         return param_wrong(c->call, "best_of", "must be n in a stream: the best is known at the end only");
+    if (!max_tokens && best_of > 1)
+        return param_wrong(c->call, "n", "must be 1 when max_tokens is 0");
     c->best_of = (uint32_t)best_of;
     c->p.generate.max_tokens = max_tokens;
     c->logprobs = c->n_logprobs != UINT64_MAX;
@@ -354,6 +356,8 @@ static json_t *choice_json(const struct prompt *p, struct choice *ch, uint32_t i
         if (ch->stop_index >= 0 && (uint64_t)ch->stop_index < p->c->p.generate.stop_count) {
             const infer_text *stop = &p->c->p.stops[ch->stop_index];
             json_object_set_new(o, "stop_reason", json_stringn(stop->text, (size_t)stop->text_len));
+        } else {
+            json_object_set_new(o, "stop_reason", json_null());
         }
     }
     return o;

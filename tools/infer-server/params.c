@@ -453,7 +453,6 @@ void params_free(struct params *p)
 
 void params_request(struct server *server, struct call *call, const struct params *p, infer_request_options *o, infer_session_options *session)
 {
-    uint64_t limit = (uint64_t)server->options->timeout * 1000000;
     INFER_INIT(session);
     session->n_ctx = server->options->ctx;
     session->kv_type = server->options->kv_type;
@@ -471,7 +470,7 @@ void params_request(struct server *server, struct call *call, const struct param
     o->prompt_count = p->n_prompts;
     o->sampling = &p->sampling;
     o->generate = &p->generate;
-    o->time_limit = p->time_limit && (!limit || p->time_limit < limit) ? p->time_limit : limit;
+    o->time_limit = p->time_limit;
 }
 
 /* ---- Words of answers -------------------------------------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ struct params {
     infer_text stops[PARAMS_STOPS];    /* borrowed from body, which belongs to the call */
     uint32_t n;
     int32_t priority;
-    uint64_t time_limit;               /* microseconds; 0: the server's */
+    uint64_t time_limit;               /* microseconds; 0: none */
     infer_adapter_use adapters[PARAMS_ADAPTERS]; /* each adapter a reference */
     uint32_t n_adapters;
     infer_adapter *prompts[PARAMS_ADAPTERS]; /* soft prompts and prefixes: each a reference */

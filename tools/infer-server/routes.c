@@ -9,6 +9,9 @@ extern const struct route info_routes[];
 extern const struct route native_chat_routes[];
 extern const struct route native_infer_routes[];
 extern const struct route native_text_routes[];
+extern const struct route openai_chat_routes[];
+extern const struct route openai_completions_routes[];
+extern const struct route openai_models_routes[];
 extern const struct route page_routes[];
 
 const struct route *const route_tables[] = {
@@ -20,6 +23,9 @@ const struct route *const route_tables[] = {
     native_chat_routes,
     native_infer_routes,
     native_text_routes,
+    openai_chat_routes,
+    openai_completions_routes,
+    openai_models_routes,
     page_routes,
     NULL,
 };
