@@ -13,7 +13,8 @@
 #include "ws.h"
 
 #define PIECE 65536            /* bytes given to the kernel at once */
-#define HEADER_ROOM 16384      /* of a request's headers */
+#define HEADER_ROOM 32768      /* for a request's headers; of longer ones the library closes the connection without a word */
+#define LINGER 5               /* seconds that a client may take to close its side too */
 #define FOREVER 86400          /* seconds: the library's own time limits are set aside; ours are below */
 
 uint64_t now_us(void)
@@ -54,7 +55,7 @@ static void wait_for(struct conn *c, enum wait what)
         return; /* the timer may come for nothing */
     struct waits *list = &http->waits[what];
     bool alone = !list->first;
-    c->deadline = now_us() + 1000000ull * (what == WAIT_IDLE ? http->options->keep_alive : http->options->timeout);
+    c->deadline = now_us() + 1000000ull * (what == WAIT_IDLE ? http->options->keep_alive : what == WAIT_CLOSE ? LINGER : http->options->timeout);
     c->wait_next = NULL;
     c->wait_prev = list->last;
     *(list->last ? &list->last->wait_next : &list->first) = c;
@@ -214,7 +215,7 @@ static int on_request(struct conn *c)
         return -1;
     c->call = call_ref(call); /* the other reference is the answer's */
     c->http->n_calls++;
-    c->requests++;
+    lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0); /* ours are in force */
     if (call->body_wanted > c->http->options->max_body)
         call->body_wanted = 0;
     c->http->body_bytes += call->body_wanted;
@@ -299,8 +300,10 @@ static int end_transaction(struct conn *c)
 static int on_writable(struct conn *c)
 {
     bool broken;
-    if (c->closing)
+    if (c->closing) {
+        wait_for(c, WAIT_CLOSE);
         return -1;
+    }
     if (!c->call)
         return 0;
     struct call *call = c->call;
@@ -332,12 +335,16 @@ static int on_writable(struct conn *c)
 /* ---- WebSocket ---- */
 
 /* 0: upgrade; 1: refused, and said so. */
-static int on_upgrade(struct conn *c, const char *to)
+static int on_upgrade(struct conn *c, char *to)
 {
     bool broken;
     struct call *call;
+    if (strcasecmp(to, "websocket") != 0) { /* h2c: the request is served as if it had not asked, which the library does for names it does not know */
+        to[0] = '-';
+        return 0;
+    }
     wait_for(c, WAIT_NOTHING);
-    if (c->call || strcmp(to, "websocket") != 0)
+    if (c->call)
         return -1;
     call = request_begin(c, "WS");
     if (!call)
@@ -460,7 +467,9 @@ static int event(struct lws *wsi, enum lws_callback_reasons reason, void *user, 
     case LWS_CALLBACK_RECEIVE: return c->call ? ws_receive(c->call, wsi, in, len) : -1;
     case LWS_CALLBACK_SERVER_WRITEABLE: return c->call ? ws_writable(c->call, wsi) : -1;
     case LWS_CALLBACK_CLOSED_HTTP:
-    case LWS_CALLBACK_CLOSED: conn_lost(c); return 0;
+    case LWS_CALLBACK_CLOSED:
+        conn_lost(c);
+        return 0;
     case LWS_CALLBACK_WSI_DESTROY: conn_free(c); return 0;
     default: return 0;
     }
@@ -484,10 +493,10 @@ static const struct lws_protocols protocols[] = {
 
 /* ---- Start ---- */
 
-static void quiet(int level, const char *line)
+static void on_log(int level, const char *line)
 {
-    if (level == LLL_ERR) /* only at the start: afterwards peers could fill the log */
-        fprintf(stderr, "infer-server: %s", line);
+    (void)level;
+    fprintf(stderr, "infer-server: %s", line);
 }
 
 /* Tables of the library are as long as the limit of descriptors: neither too short nor millions. */
@@ -506,7 +515,7 @@ static bool start_lws(struct http *http)
     struct lws_context_creation_info info = {0};
     const struct options *o = http->options;
     set_descriptor_limit(o);
-    lws_set_log_level(o->tls_cert ? LLL_ERR : 0, quiet);
+    lws_set_log_level(o->tls_cert ? LLL_ERR : 0, on_log); /* what is wrong with it */
     info.port = CONTEXT_PORT_NO_LISTEN_SERVER;
     info.protocols = protocols;
     info.options = LWS_SERVER_OPTION_EXPLICIT_VHOSTS | LWS_SERVER_OPTION_VALIDATE_UTF8 | LWS_SERVER_OPTION_DISABLE_IPV6 |
@@ -515,8 +524,7 @@ static bool start_lws(struct http *http)
     info.gid = info.uid = (gid_t)-1;
     info.vhost_name = "infer";
     info.max_http_header_data2 = HEADER_ROOM;
-    info.timeout_secs = 20; /* of closing handshakes */
-    info.timeout_secs_ah_idle = FOREVER;
+    info.timeout_secs = info.timeout_secs_ah_idle = FOREVER;
     info.keepalive_timeout = FOREVER;
     info.pt_serv_buf_size = PIECE;
     info.alpn = "http/1.1";
@@ -524,7 +532,7 @@ static bool start_lws(struct http *http)
     info.ssl_private_key_filepath = o->tls_key;
     http->context = lws_create_context(&info);
     http->vhost = http->context ? lws_create_vhost(http->context, &info) : NULL;
-    lws_set_log_level(0, quiet);
+    lws_set_log_level(0, on_log); /* from here on peers could fill the log */
     if (!http->vhost)
         fputs(o->tls_cert ? "infer-server: the TLS certificate or its key cannot be used\n" : "infer-server: the event loop cannot be started\n", stderr);
     return http->vhost != NULL;

@@ -12,7 +12,7 @@
 #include "options.h"
 
 /* What a connection waits for. Each has its time limit. */
-enum wait { WAIT_NOTHING, WAIT_HEADER, WAIT_BODY, WAIT_READER /* the client reads too slowly */, WAIT_IDLE, N_WAITS };
+enum wait { WAIT_NOTHING, WAIT_HEADER, WAIT_BODY, WAIT_READER /* the client reads too slowly */, WAIT_IDLE, WAIT_CLOSE /* what was closed on our side */, N_WAITS };
 
 struct conn {
     struct http *http;
@@ -23,7 +23,6 @@ struct conn {
     uint64_t deadline;                    /* microseconds */
     struct conn *wait_next, *wait_prev;   /* those that wait for the same: the earliest deadline first */
     uint64_t address;                     /* a hash of the peer's */
-    uint64_t requests;
     char peer[48];
     bool closing;                         /* close when everything has been sent */
     bool web_socket;

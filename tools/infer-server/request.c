@@ -104,18 +104,39 @@ static void copy_queries(struct call *call, struct lws *wsi)
     }
 }
 
+#define HEADER_LIMIT 16384
+
+/* Of what has a number: names that the parser does not know are bounded by the room that it has. */
+static size_t header_bytes(struct lws *wsi)
+{
+    size_t sum = 0;
+    for (int t = 0; t < WSI_TOKEN_COUNT; t++) {
+        int n = lws_hdr_total_length(wsi, (enum lws_token_indexes)t);
+        sum += n > 0 ? (size_t)n : 0;
+    }
+    return sum;
+}
+
 /* ---- Checks: each answers and returns false when it refuses ---- */
 
 static bool check_framing(struct call *call, struct lws *wsi)
 {
     const char *length = call_header(call, "content-length");
+    if (header_bytes(wsi) > HEADER_LIMIT) {
+        call->close = true;
+        call_error(call, 431, NULL, NULL, NULL, "the headers are longer than %d bytes", HEADER_LIMIT);
+        return false;
+    }
     if (call_header(call, "transfer-encoding")) {
         call->close = true;
         call_error(call, 411, NULL, NULL, NULL, "a request's body needs a content-length; transfer-encoding is not supported");
         return false;
     }
-    if (!length)
+    if (!length) {
+        if (call->method[0] == 'P') /* POST, PUT, PATCH: the library takes what follows for their body */
+            call->close = call->last = true;
         return true;
+    }
     if (lws_hdr_fragment_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH, 1) > 0 || !length[0] || length[strspn(length, "0123456789")] || strlen(length) > 18) {
         call->close = true;
         call_error(call, 400, NULL, NULL, NULL, "content-length is not one number");
