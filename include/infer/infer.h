@@ -789,6 +789,28 @@ typedef struct infer_sample_result {
  * HOST (the callback failed or wrote NaN or +INFINITY), NO_MEMORY. */
 INFER_API infer_status infer_session_sample(infer_session *session, infer_sample_result *out, infer_error *err);
 
+/* ---- Scoring ----------------------------------------------------------------------------------------------------- */
+
+typedef struct infer_score {
+    uint32_t size;
+    uint32_t top_logprobs;  /* alternatives to give with each id, at most 20 */
+    float *logprobs;        /* [count] out: of each id, natural logarithms; NULL: not wanted */
+    infer_logprob *top;     /* [count][top_logprobs] out: what would have been most likely instead, most likely first (the id itself among it, where it is;
+                               of a smaller vocabulary the rest has id -1); NULL: not wanted */
+    uint64_t first;         /* out: ids at the beginning without a log-probability, for which 0 (and alternatives -1) is written: 1 when no logits come
+                               before the first id (the session was empty, or ended with a prefix), else 0 */
+    double sum;             /* out: of the log-probabilities of the others */
+} infer_score;
+
+/* Appends count ids, as infer_session_append does, and tells how likely each is after all that stands before it: under the model's own distribution,
+ * whatever the session's sampling says. What is pending is computed first; the last id is left pending, and the logits that the session has then are
+ * those of some of the last elements. At most 32 rows of logits are kept at a time, whatever count is. To score again, roll back: a session of which
+ * only the prompt was computed scores one continuation after another with infer_session_truncate, or forks do.
+ * A failure leaves the session as it was (its prompt may have gone to the prefix cache), and what is in the arrays undefined.
+ * Errors: ARGUMENT, CONTEXT_FULL, TOKEN, and those of infer_step. */
+INFER_API infer_status infer_session_score(infer_session *session, const int32_t *ids, uint64_t count, infer_score *score, infer_cancel *cancel,
+                                           infer_error *err);
+
 /* ---- Generation -------------------------------------------------------------------------------------------------- */
 
 enum {

@@ -300,6 +300,14 @@ AT(infer_sample_result, top_count, 12);
 AT(infer_sample_result, top, 16);
 SIZE(infer_sample_result, 24);
 
+AT(infer_score, size, 0);
+AT(infer_score, top_logprobs, 4);
+AT(infer_score, logprobs, 8);
+AT(infer_score, top, 16);
+AT(infer_score, first, 24);
+AT(infer_score, sum, 32);
+SIZE(infer_score, 40);
+
 AT(infer_event, size, 0);
 AT(infer_event, kind, 4);
 AT(infer_event, id, 8);

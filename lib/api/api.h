@@ -67,6 +67,7 @@ void api_put_out(void *out, const void *full, uint32_t full_size);
 #define API_MIN_infer_sample_result API_END(infer_sample_result, top)
 #define API_MIN_infer_cache_report API_END(infer_cache_report, near_length)
 #define API_MIN_infer_cache_stats API_END(infer_cache_stats, ghost_bytes)
+#define API_MIN_infer_score API_END(infer_score, sum)
 #define API_MIN_infer_event API_END(infer_event, top)
 #define API_MIN_infer_save_options API_END(infer_save_options, reserved)
 #define API_MIN_infer_load_options API_END(infer_load_options, adapters)

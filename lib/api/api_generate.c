@@ -1,4 +1,4 @@
-/* Generation: the pull, and the callback form that sits on it. */
+/* Generation: the pull, and the callback form that sits on it. Scoring. */
 #include "api/api.h"
 #include "engine/engine.h"
 
@@ -60,4 +60,29 @@ infer_status infer_generate(infer_session *session, const infer_generate_options
 {
     infer_error e;
     return api_done(err, &e, run(session, options, callback, user, cancel, &e));
+}
+
+static infer_status score_ids(infer_session *s, const int32_t *ids, uint64_t count, infer_score *out, infer_cancel *cancel, infer_error *err)
+{
+    infer_score o;
+    infer_status st = api_not_null(s, "session", err);
+    if (st == INFER_OK)
+        st = api_not_null(out, "infer_score", err);
+    if (st == INFER_OK)
+        st = API_IN(out, &o, infer_score, err);
+    if (st == INFER_OK && count)
+        st = api_not_null(ids, "ids", err);
+    if (st == INFER_OK && o.top_logprobs > SAMPLER_MAX_TOP)
+        st = err_at(err, INFER_ERROR_ARGUMENT, "top_logprobs", 12, ERR_NO_OFFSET, "top_logprobs: at most %u", SAMPLER_MAX_TOP);
+    if (st == INFER_OK)
+        st = session_score(s, ids, count, &o, cancel, err);
+    if (st == INFER_OK)
+        API_PUT_OUT(out, &o);
+    return st;
+}
+
+infer_status infer_session_score(infer_session *session, const int32_t *ids, uint64_t count, infer_score *score, infer_cancel *cancel, infer_error *err)
+{
+    infer_error e;
+    return api_done(err, &e, score_ids(session, ids, count, score, cancel, &e));
 }

@@ -153,6 +153,8 @@ static inline bool session_is_approximate(const infer_session *s)
 infer_status session_create(infer_model *model, const infer_session_options *options, infer_session **out,
                             infer_error *err);
 void session_release(infer_session *s);
+/* What session_append says of them, but NO_MEMORY. */
+infer_status session_check_ids(const infer_session *s, const int32_t *ids, uint64_t count, infer_error *err);
 infer_status session_append(infer_session *s, const int32_t *ids, uint64_t count, infer_error *err);
 infer_status session_append_rows(infer_session *s, const float *rows, const uint64_t *keys, uint64_t count,
                                  infer_error *err);
@@ -194,6 +196,9 @@ uint32_t session_vocab(const infer_session *s);
 uint64_t step_count_hidden(const infer_step_item *it);
 /* items: full-size structs of different sessions of one model (checked by the caller). */
 infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *cancel, infer_error *err);
+
+/* score.c: see infer_session_score. out: full-size, checked by the caller. A failure leaves s as it was. */
+infer_status session_score(infer_session *s, const int32_t *ids, uint64_t count, infer_score *out, infer_cancel *cancel, infer_error *err);
 
 /* embed.c: see infer_embed. items and options: full-size structs, checked by the caller. */
 infer_status embed_texts(infer_model *m, infer_embed_item *items, uint64_t count, const infer_embed_options *o, infer_cancel *cancel,

@@ -124,7 +124,7 @@ static infer_status reserve_elements(infer_session *s, uint64_t count, infer_err
     return INFER_OK;
 }
 
-infer_status session_append(infer_session *s, const int32_t *ids, uint64_t count, infer_error *err)
+infer_status session_check_ids(const infer_session *s, const int32_t *ids, uint64_t count, infer_error *err)
 {
     infer_status st = check_room(s, count, err); /* first: a count beyond all reason is refused before ids are read */
     if (st != INFER_OK)
@@ -133,7 +133,13 @@ infer_status session_append(infer_session *s, const int32_t *ids, uint64_t count
         if (ids[i] < 0 || (uint32_t)ids[i] >= session_vocab(s))
             return err_set(err, INFER_ERROR_TOKEN, "token %llu of the call has id %d; the model has ids 0 to %u",
                            (unsigned long long)i, (int)ids[i], session_vocab(s) - 1);
-    if (count)
+    return INFER_OK;
+}
+
+infer_status session_append(infer_session *s, const int32_t *ids, uint64_t count, infer_error *err)
+{
+    infer_status st = session_check_ids(s, ids, count, err);
+    if (st == INFER_OK && count)
         st = reserve_elements(s, count, err);
     if (st != INFER_OK)
         return st;

@@ -101,7 +101,7 @@ int32_t sample_best(const float *logits, uint32_t n)
     return (int32_t)i;
 }
 
-float sample_log_sum(const float *logits, uint32_t n, float max)
+double sample_log_sum(const float *logits, uint32_t n, float max)
 {
     double sum = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -109,10 +109,10 @@ float sample_log_sum(const float *logits, uint32_t n, float max)
         if (x > -40.0)
             sum += sample_exp(x);
     }
-    return (float)sample_log(sum);
+    return sample_log(sum);
 }
 
-uint32_t sample_top(const float *logits, uint32_t n, uint32_t count, infer_logprob *out, float max, float log_sum)
+uint32_t sample_top(const float *logits, uint32_t n, uint32_t count, infer_logprob *out, float max, double log_sum)
 {
     uint32_t found = 0;
     float floor = floor_of(logits, n, count);
@@ -128,7 +128,7 @@ uint32_t sample_top(const float *logits, uint32_t n, uint32_t count, infer_logpr
         out[at].id = (int32_t)i;
     }
     for (uint32_t i = 0; i < found; i++)
-        out[i].logprob = (float)((double)logits[out[i].id] - (double)max - (double)log_sum);
+        out[i].logprob = (float)((double)logits[out[i].id] - (double)max - log_sum);
     return found;
 }
 

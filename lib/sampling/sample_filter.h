@@ -10,10 +10,10 @@
 int32_t sample_best(const float *logits, uint32_t n);
 
 /* The logarithm of the sum of exp(logit - max); terms below exp(-40) count as nothing. */
-float sample_log_sum(const float *logits, uint32_t n, float max);
+double sample_log_sum(const float *logits, uint32_t n, float max);
 
 /* The count most likely ids, most likely first; returns how many there are (forbidden ones are left out). */
-uint32_t sample_top(const float *logits, uint32_t n, uint32_t count, infer_logprob *out, float max, float log_sum);
+uint32_t sample_top(const float *logits, uint32_t n, uint32_t count, infer_logprob *out, float max, double log_sum);
 
 /* Steps 5 to 9: leaves the survivors, at least one, in w->ids and w->weight. w->row holds n logits whose largest, max, is
  * finite. false: no memory. */

@@ -252,20 +252,21 @@ static infer_status choose(struct sampler *s, const struct sample_input *in, str
     d->id = sample_best(row, n);
     if (d->id < 0)
         return none_left(err);
-    float max = row[d->id], log_sum = 0;
+    float max = row[d->id];
+    double log_sum = 0;
     if (set->logprobs || set->top_logprobs)
         log_sum = sample_log_sum(row, n, max);
     if (set->top_logprobs)
         d->top_count = sample_top(row, n, set->top_logprobs, d->top, max, log_sum);
     if (set->logprobs)
-        d->logprob = -log_sum;
+        d->logprob = (float)-log_sum;
     if (set->temperature == 0)
         return INFER_OK;
     if (!sample_filter(s->alloc, &s->work, set, n, max, &survivors))
         return err_no_memory(err);
     d->id = sample_draw(&s->work, survivors, sample_uniform(set->seed, SAMPLE_STREAM_TOKEN, in->position));
     if (set->logprobs)
-        d->logprob = (float)((double)row[d->id] - (double)max - (double)log_sum);
+        d->logprob = (float)((double)row[d->id] - (double)max - log_sum);
     return INFER_OK;
 }
 
@@ -316,21 +317,30 @@ infer_status sampler_sample(struct sampler *s, const struct sample_input *in, in
     return INFER_OK;
 }
 
+double sampler_logprob(const float *row, uint32_t n, int32_t id, uint32_t n_top, infer_logprob *top)
+{
+    float max = row[sample_best(row, n)];
+    double log_sum = sample_log_sum(row, n, max);
+    uint32_t found = n_top ? sample_top(row, n, n_top, top, max, log_sum) : 0;
+    for (uint32_t i = found; i < n_top; i++)
+        top[i] = (infer_logprob){-1, 0};
+    return (double)row[id] - (double)max - log_sum;
+}
+
 infer_status sampler_score(const float *logits, uint32_t n_usable, int32_t id, uint32_t top_count, infer_logprob *top,
                            infer_sample_result *out, infer_error *err)
 {
     infer_status st = check_row(logits, n_usable, INFER_ERROR_NONFINITE, "the model produced a logit", err);
-    int32_t best = st == INFER_OK ? sample_best(logits, n_usable) : 0;
-    if (best < 0)
-        return none_left(err);
+    if (st == INFER_OK && sample_best(logits, n_usable) < 0)
+        st = none_left(err);
     if (st != INFER_OK)
         return st;
     struct fpenv guard = fpenv_enter();
-    float max = logits[best], log_sum = sample_log_sum(logits, n_usable, max);
     out->id = id;
-    out->logprob = (float)((double)logits[id] - (double)max - (double)log_sum);
-    out->top_count = top_count ? sample_top(logits, n_usable, top_count, top, max, log_sum) : 0;
-    out->top = out->top_count ? top : NULL;
+    out->logprob = (float)sampler_logprob(logits, n_usable, id, top_count, top);
     fpenv_leave(guard);
+    for (out->top_count = 0; out->top_count < top_count && top[out->top_count].id >= 0;)
+        out->top_count++;
+    out->top = out->top_count ? top : NULL;
     return INFER_OK;
 }

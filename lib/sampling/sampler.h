@@ -72,6 +72,9 @@ infer_status sampler_set(struct sampler *s, const infer_sampling *set, infer_err
  * token is forbidden), NO_MEMORY. out is full-size and written only on success; out->top is valid until the next call. */
 infer_status sampler_sample(struct sampler *s, const struct sample_input *in, infer_sample_result *out,
                             infer_error *err);
+/* The log-probability of id under a row of n finite logits as it is, without any settings, and the n_top (at most 20) most likely ids; with fewer than
+ * n_top ids the rest is -1. Under the caller's floating-point guard. */
+double sampler_logprob(const float *row, uint32_t n, int32_t id, uint32_t n_top, infer_logprob *top);
 /* dst becomes an independent sampler with the settings of src (scratch is not copied). dst is not initialised before. */
 infer_status sampler_copy(struct sampler *dst, const struct sampler *src, infer_error *err);
 void sampler_free(struct sampler *s);
