@@ -88,5 +88,8 @@ void ws_accept(struct call *call, ws_fn fn, void *user);
 bool ws_send(struct call *call, const char *data, size_t len); /* one text frame; copies */
 bool ws_send_json(struct call *call, json_t *body);            /* steals */
 void ws_close(struct call *call, int code, const char *reason);
+/* Before ws_accept: what call_error and call_status say of this connection goes to fn, in the shape of the route's API (body's reference is fn's), and is not
+ * sent: so that code which answers calls can serve messages too. May come often. Without fn it is sent as a frame. */
+void ws_on_error(struct call *call, void (*fn)(void *user, int status, json_t *body), void *user);
 
 #endif
