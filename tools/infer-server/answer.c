@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "call.h"
+#include "ws.h"
 
 /* A client that has left so much unread is given up. */
 #define OUT_LIMIT ((size_t)4 << 20)
@@ -184,7 +185,10 @@ void call_error(struct call *call, int status, const char *type, const char *cod
     bytes_vprintf(&text, format, args);
     va_end(args);
     error_body(&body, call->api, call->id, status, type, code, param, text.data ? text.data : "out of memory");
-    call_bytes(call, status, "application/json", body.data ? body.data : "", body.len);
+    if (call->ws)
+        ws_error(call, status, body.data ? body.data : "", body.len);
+    else
+        call_bytes(call, status, "application/json", body.data ? body.data : "", body.len);
     bytes_free(&text);
     bytes_free(&body);
 }

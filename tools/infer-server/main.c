@@ -8,6 +8,7 @@
 #include "http_core.h"
 #include "loop.h"
 #include "options.h"
+#include "responses.h"
 #include "start.h"
 
 static void *run_http(void *arg)
@@ -44,6 +45,16 @@ static int serve(struct http *http, const sigset_t *set)
     return 0;
 }
 
+/* Responses in the background have no connection that the event loop would wait for. A second signal ends the wait. */
+static void finish_background(struct response_list *list, const sigset_t *set, uint32_t seconds)
+{
+    const struct timespec tick = {0, 20000000};
+    for (uint64_t n = 0; n < (uint64_t)seconds * 50 && responses_running(list); n++)
+        if (sigtimedwait(set, NULL, &tick) >= 0)
+            break;
+    responses_stop(list);
+}
+
 static int run(const struct options *o, const sigset_t *set)
 {
     struct server server = {0};
@@ -56,10 +67,14 @@ static int run(const struct options *o, const sigset_t *set)
             code = 1;
         if (code == 0)
             code = serve(&http, set);
+        if (code == 0)
+            finish_background(server.responses, set, o->drain);
         http_quit(&http);
         loop_stop(loop);
         infer_scheduler_release(server.scheduler); /* requests that still run end here, and tell their calls */
         server.scheduler = NULL;
+        responses_close(server.responses); /* ... and these on their way by the disk */
+        server.responses = NULL;
         http_free(&http);
     }
     server_close(&server);

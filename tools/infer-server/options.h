@@ -18,6 +18,8 @@ struct options {
     uint64_t kv_budget;
     const char *kv_dir;
     uint64_t kv_dir_bytes;  /* of the cache there; 0: no limit */
+    uint32_t max_responses; /* that are kept */
+    uint64_t responses_bytes, response_states_bytes; /* of them; of their checkpoints; SIZE_DEFAULT: as --help says */
     /* where */
     const char *host, *unix_path;
     uint32_t port;

@@ -25,6 +25,14 @@ infer_status responses_open(struct server *server, const struct responses_option
     return INFER_OK;
 }
 
+bool responses_running(struct response_list *list)
+{
+    (void)pthread_mutex_lock(&list->lock);
+    bool some = list->turns != NULL;
+    (void)pthread_mutex_unlock(&list->lock);
+    return some;
+}
+
 void responses_stop(struct response_list *list)
 {
     for (;;) {

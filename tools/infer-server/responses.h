@@ -15,6 +15,7 @@ struct responses_options {
     uint64_t max_state_bytes; /* of checkpoints */
 };
 infer_status responses_open(struct server *server, const struct responses_options *options, struct response_list **out, infer_error *err);
+bool responses_running(struct response_list *list);
 /* Cancels everything that runs: requests in the background have no connection whose end would stop them. */
 void responses_stop(struct response_list *list);
 /* Once the scheduler calls back no more: saves what has ended and frees the list. */

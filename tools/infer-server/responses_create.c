@@ -161,6 +161,11 @@ static bool read_asked(struct server *server, struct call *call, const json_t *b
            (a->store || !a->background || param_wrong(call, "background", "needs \"store\": true: how else would the response be fetched?"));
 }
 
+static uint64_t context_of(const struct server *server, const infer_session_options *session)
+{
+    return session->n_ctx ? session->n_ctx : server->info.n_ctx_train;
+}
+
 /* ---- What came before -------------------------------------------------------------------------------------------- */
 
 /* The items of a response with all that was before it. */
@@ -179,8 +184,17 @@ static bool no_previous(struct call *call, const char *id)
     return false;
 }
 
+/* A request takes context length and KV type from the checkpoint that it begins with: they must be what the server has now. */
+static bool state_fits(const struct turn *t, const infer_checkpoint *state, const infer_session_options *session)
+{
+    infer_checkpoint_info info;
+    INFER_INIT(&info);
+    return infer_checkpoint_get_info(state, &info, NULL) == INFER_OK && info.kv_type == session->kv_type && !info.approximate &&
+           info.n_ctx == context_of(t->list->server, session);
+}
+
 /* Fills t's history, and the checkpoint to begin with when it was computed under the same model and adapters. */
-static bool read_previous(struct call *call, struct turn *t, const char *id)
+static bool read_previous(struct call *call, struct turn *t, const char *id, const infer_session_options *session)
 {
     struct store *store = t->list->store;
     t->history = NULL;
@@ -200,7 +214,8 @@ static bool read_previous(struct call *call, struct turn *t, const char *id)
     if (!doc)
         return no_previous(call, id);
     t->history = items_after(doc);
-    if (state && json_equal(json_object_get(doc, "setting"), t->setting) && !t->params.n_prompts && !t->params.checkpoint) {
+    bool fits = state && json_equal(json_object_get(doc, "setting"), t->setting) && !t->params.n_prompts && !t->params.checkpoint;
+    if (fits && state_fits(t, state, session)) {
         t->state = state;
         (void)snprintf(t->from, sizeof t->from, "%s", id);
     } else {
@@ -221,11 +236,6 @@ static json_t *template_extras(struct server *server, const char *effort)
     if (!none || !chat_template_has(server, "enable_thinking"))
         (void)json_object_set_new(extras, "reasoning_effort", json_string(effort));
     return extras;
-}
-
-static uint64_t context_of(const struct server *server, const infer_session_options *session)
-{
-    return session->n_ctx ? session->n_ctx : server->info.n_ctx_train;
 }
 
 /* The prompt without the first `drop` items. */
@@ -374,13 +384,13 @@ static bool prepare(struct server *server, struct call *call, struct turn *t, st
     t->stream = p->stream && !t->ws;
     t->keeps_events = t->background;
     t->setting = json_pack("{s:s, s:o}", "model", p->model, "adapters", given(t->body, "adapters"));
-    if (!read_previous(call, t, a->previous))
+    params_request(server, call, p, &o, &session);
+    if (!read_previous(call, t, a->previous, &session))
         return false;
     struct item_source source = {server, t->list->store, t->tenant, t->history};
     t->input = input && !json_is_null(input) ? items_read(call, input, &t->ids, &source) : json_array();
     if (!t->input)
         return false;
-    params_request(server, call, p, &o, &session);
     if (!make_prompt(server, call, t, a, context_of(server, &session)))
         return false;
     reasoning_begin(&t->split, t->list->tags, t->prompt.reasons);
@@ -439,6 +449,8 @@ struct turn *responses_create(struct server *server, struct call *call, json_t *
 void responses_count(struct server *server, struct call *call)
 {
     struct asked a;
+    infer_request_options o;
+    infer_session_options session;
     json_t *body = call_json_body(call);
     if (!body)
         return;
@@ -451,7 +463,9 @@ void responses_count(struct server *server, struct call *call)
     store_tenant(call_salt(call), t->tenant);
     bool ok = params_check(call, body, count_keys, false) && read_prompt_fields(server, call, body, &a) && params_read(server, call, body, &t->params);
     t->has_params = ok;
-    ok = ok && read_previous(call, t, a.previous);
+    if (ok)
+        params_request(server, call, &t->params, &o, &session);
+    ok = ok && read_previous(call, t, a.previous, &session);
     struct item_source source = {server, t->list->store, t->tenant, t->history};
     if (ok)
         t->input = input && !json_is_null(input) ? items_read(call, input, &t->ids, &source) : json_array();

@@ -395,6 +395,10 @@ static json_t *usage_json(const struct turn *t)
 static void set_status(struct turn *t)
 {
     const char *status = complete(t) ? "completed" : "incomplete";
+    if (t->finish == INFER_FINISH_CANCELLED && t->stopped) {
+        t->finish = INFER_FINISH_ERROR;
+        (void)snprintf(t->error.text, sizeof t->error.text, "the server was stopped");
+    }
     if (t->finish == INFER_FINISH_ERROR)
         status = "failed";
     if (t->finish == INFER_FINISH_CANCELLED)

@@ -33,7 +33,7 @@ struct turn {
     atomic_uint refs;
     struct response_list *list;
     struct turn *next, **at;       /* in list->turns; at NULL: not there */
-    bool stopped;                  /* by responses_stop; list->lock */
+    atomic_bool stopped;           /* by responses_stop */
     struct task task;
 
     /* What was asked: fixed when it is submitted. */

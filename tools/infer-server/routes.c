@@ -13,6 +13,7 @@ extern const struct route openai_chat_routes[];
 extern const struct route openai_completions_routes[];
 extern const struct route openai_models_routes[];
 extern const struct route page_routes[];
+extern const struct route responses_routes[];
 
 const struct route *const route_tables[] = {
     adapter_routes,
@@ -27,5 +28,6 @@ const struct route *const route_tables[] = {
     openai_completions_routes,
     openai_models_routes,
     page_routes,
+    responses_routes,
     NULL,
 };

@@ -11,6 +11,7 @@
 #include "bytes.h"
 #include "call.h"
 #include "metrics.h"
+#include "responses.h"
 
 #define EXIT_USAGE 2
 #define EXIT_MODEL 3
@@ -184,6 +185,23 @@ static int open_adapters(struct server *s, const struct text_list *list)
     return 0;
 }
 
+static int open_responses(struct server *s, const struct options *o)
+{
+    infer_error err;
+    struct responses_options ro = {.dir = kv_folder(o, "responses"), .max_count = o->max_responses, .max_bytes = o->responses_bytes,
+                                   .max_state_bytes = o->response_states_bytes};
+    INFER_INIT(&err);
+    if (ro.max_state_bytes == SIZE_DEFAULT) {
+        ro.max_state_bytes = ro.dir ? (uint64_t)8 << 30 : (uint64_t)1 << 30;
+        if (!ro.dir && o->kv_budget && ro.max_state_bytes > o->kv_budget / 4)
+            ro.max_state_bytes = o->kv_budget / 4;
+    }
+    infer_status st = responses_open(s, &ro, &s->responses, &err);
+    int code = st == INFER_OK ? 0 : fail(EXIT_FAILURE_START, ro.dir ? ro.dir : "responses", &err);
+    free((char *)(uintptr_t)ro.dir);
+    return code;
+}
+
 int server_open(struct server *server, const struct options *o)
 {
     server->options = o;
@@ -204,6 +222,8 @@ int server_open(struct server *server, const struct options *o)
         code = open_scheduler(server, o);
     if (code == 0)
         code = open_store(server, o);
+    if (code == 0)
+        code = open_responses(server, o);
     if (code == 0 && !(server->metrics = metrics_create())) {
         fputs("infer-server: out of memory\n", stderr);
         code = EXIT_FAILURE_START;
@@ -218,6 +238,7 @@ void server_close(struct server *server)
     if (server->engine && server->options->kv_dir && infer_engine_cache_flush(server->engine, &err) != INFER_OK)
         fail(0, server->options->kv_dir, &err);
     infer_scheduler_release(server->scheduler);
+    responses_close(server->responses);
     infer_store_release(server->store);
     adapters_free(server->adapters);
     infer_model_release(server->model);

@@ -27,6 +27,8 @@ struct ws {
     bool ended, told;   /* the connection has closed; fn knows */
     int close_code;     /* 0: stays open */
     char close_reason[MAX_REASON + 1];
+    void (*error_fn)(void *user, int status, json_t *body);
+    void *error_user;
     struct bytes rx;    /* a message that is not whole yet: the event loop's */
 };
 
@@ -218,6 +220,21 @@ void ws_accept(struct call *call, ws_fn fn, void *user)
 {
     call->ws->fn = fn;
     call->ws->user = user;
+}
+
+void ws_on_error(struct call *call, void (*fn)(void *user, int status, json_t *body), void *user)
+{
+    call->ws->error_fn = fn;
+    call->ws->error_user = user;
+}
+
+void ws_error(struct call *call, int status, const char *body, size_t len)
+{
+    json_t *v = call->ws->error_fn ? json_loadb(body, len, 0, NULL) : NULL;
+    if (v)
+        call->ws->error_fn(call->ws->error_user, status, v);
+    else
+        (void)ws_send(call, body, len);
 }
 
 bool ws_send(struct call *call, const char *data, size_t len)

@@ -14,6 +14,8 @@ int ws_begin(struct call *call, size_t max_message);
 int ws_receive(struct call *call, struct lws *wsi, const void *data, size_t len);
 int ws_writable(struct call *call, struct lws *wsi);
 void ws_closed(struct call *call);
+/* What call_error says of a connection: to whom ws_on_error named, else to the client. */
+void ws_error(struct call *call, int status, const char *body, size_t len);
 void ws_free(struct ws *ws);
 
 #endif
