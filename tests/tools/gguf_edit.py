@@ -1,4 +1,4 @@
-"""Adds or replaces string metadata of a GGUF file (version 3, little-endian): enough to give a test model a chat template."""
+"""Adds or replaces string metadata of a GGUF file (version 3, little-endian), and renames tokens: enough to give a test model a chat template."""
 import struct
 
 SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
@@ -37,7 +37,7 @@ def pack_string(text):
 
 
 def edit(data, strings):
-    """The file with these strings (bytes to bytes) set."""
+    """The file with these strings (bytes to bytes) and arrays of strings (bytes to lists) set."""
     r = Reader(data)
     magic, version, n_tensors, n_kv = r.take("4sIQQ")
     assert magic == b"GGUF" and version == 3
@@ -59,6 +59,30 @@ def edit(data, strings):
     tensors = data[infos:r.at]
     body = data[(r.at + alignment - 1) // alignment * alignment:]
     for key, value in strings.items():
-        pairs.append(pack_string(key) + struct.pack("<I", STRING) + pack_string(value))
+        if isinstance(value, list):
+            pairs.append(pack_string(key) + struct.pack("<IIQ", ARRAY, STRING, len(value)) + b"".join(map(pack_string, value)))
+        else:
+            pairs.append(pack_string(key) + struct.pack("<I", STRING) + pack_string(value))
     head = struct.pack("<4sIQQ", magic, version, n_tensors, len(pairs)) + b"".join(pairs) + tensors
     return head + b"\0" * (-len(head) % alignment) + body
+
+
+def string_array(data, key):
+    r = Reader(data)
+    n_kv = r.take("4sIQQ")[3]
+    for _ in range(n_kv):
+        found, kind, start = r.string() == key, r.take("I"), r.at
+        r.skip(kind)
+        if found:
+            r.at = start
+            assert kind == ARRAY and r.take("I") == STRING
+            return [r.string() for _ in range(r.take("Q"))]
+    raise KeyError(key)
+
+
+def rename_token(data, old, new):
+    """The file with another spelling of one token, which then comes of no merge: only the model itself chooses it."""
+    tokens, merges = string_array(data, b"tokenizer.ggml.tokens"), string_array(data, b"tokenizer.ggml.merges")
+    tokens[tokens.index(old)] = new
+    kept = [m for m in merges if old not in (m.replace(b" ", b""), *m.split(b" "))]
+    return edit(data, {b"tokenizer.ggml.tokens": tokens, b"tokenizer.ggml.merges": kept})

@@ -26,6 +26,7 @@ static void block_signals(sigset_t *set)
     sigaddset(set, SIGUSR2);
     pthread_sigmask(SIG_BLOCK, set, NULL); /* before the first thread: all have it */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond a limit fails */
 }
 
 /* Serves until a signal comes and what runs has ended. */

@@ -322,8 +322,6 @@ static int check_together(const struct options *o)
         problem = "--hmac-key goes with --unix";
     else if (o->isolate && strcmp(o->isolate, "fork") != 0)
         problem = "--isolate: fork is wanted";
-    else if (o->kv_dir && o->cache_bytes == 0)
-        problem = "--kv-dir needs a cache: --cache-bytes is 0";
     else if (o->kv_dir_bytes && !o->kv_dir)
         problem = "--kv-dir-bytes goes with --kv-dir";
     else if (o->max_body == 0)

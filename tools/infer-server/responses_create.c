@@ -368,7 +368,7 @@ static bool prepare(struct server *server, struct call *call, struct turn *t, st
     store_tenant(call_salt(call), t->tenant);
     if (!check_keys(call, t->body, t->ws != NULL) || !read_asked(server, call, t->body, a) || !read_socket(call, t, a))
         return false;
-    if (!input && !a->previous && !t->no_output)
+    if ((!input || json_is_null(input)) && !a->previous && !t->no_output)
         return param_wrong(call, "input", "is missing");
     if (!params_read(server, call, t->body, p))
         return false;

@@ -121,7 +121,7 @@ struct turn *turn_find(struct response_list *list, const char *id, const char *t
 {
     (void)pthread_mutex_lock(&list->lock);
     struct turn *t = list->turns;
-    while (t && (strcmp(t->id, id) != 0 || strcmp(t->tenant, tenant) != 0))
+    while (t && (t->deleted || strcmp(t->id, id) != 0 || strcmp(t->tenant, tenant) != 0))
         t = t->next;
     for (unsigned i = 0; kept && !t && i < TURNS_KEPT; i++) {
         struct turn *k = list->kept[i];

@@ -91,7 +91,7 @@ static int open_engine(struct server *s, const struct options *o)
     eo.kv_budget = o->kv_budget;
     eo.cache_bytes = cache_bytes(o);
     eo.log = log_line;
-    if (cache) {
+    if (cache && eo.cache_bytes) {
         eo.cache_dir = cache;
         eo.cache_dir_len = strlen(cache);
         eo.cache_dir_bytes = o->kv_dir_bytes;
