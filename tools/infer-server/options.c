@@ -67,7 +67,8 @@ static const struct option who_options[] = {
     {"workers", 0, COUNT, AT(workers), 1, 256, "N", "threads that prepare requests (default 4)"},
     {"isolate", 0, TEXT, AT(isolate), 0, 0, "fork", "serve each connection in a process of its own"},
     {"sandbox", 0, FLAG, AT(sandbox), 0, 0, NULL, "after loading give up new sockets, programs, and writing\noutside --kv-dir (Linux)"},
-    {"strip-header", 0, TEXT, AT(strip_header), 0, 0, "PREFIX", "move a system block that begins with PREFIX behind the\nothers (Anthropic's Messages)"},
+    {"move-header", 0, LIST, AT(move_headers), 0, 0, "PREFIX",
+     "move leading lines of a system prompt that begin with\nPREFIX to its end, so that what changes with each request\nis no part of the cached prefix (Anthropic's Messages);\nmay be repeated"},
 };
 
 static const struct option other_options[] = {

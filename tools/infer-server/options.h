@@ -37,7 +37,7 @@ struct options {
     uint32_t drain;         /* seconds */
     const char *isolate;    /* NULL or "fork" */
     bool sandbox;
-    const char *strip_header;
+    struct text_list move_headers; /* beginnings of lines that Anthropic's system prompt has at its end instead of its beginning */
     const char *access_log; /* a path, "-", or NULL */
     const char *config;
     bool help, version;

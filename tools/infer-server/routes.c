@@ -2,6 +2,7 @@
 #include "http.h"
 
 extern const struct route adapter_routes[];
+extern const struct route anthropic_routes[];
 extern const struct route checkpoints_routes[];
 extern const struct route embeddings_routes[];
 extern const struct route health_routes[];
@@ -17,6 +18,7 @@ extern const struct route responses_routes[];
 
 const struct route *const route_tables[] = {
     adapter_routes,
+    anthropic_routes,
     checkpoints_routes,
     embeddings_routes,
     health_routes,
