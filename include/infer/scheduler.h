@@ -68,6 +68,7 @@ typedef struct infer_scheduler_info {
     uint64_t preemptions;
     uint64_t kv_bytes;          /* of active and suspended requests now; what they share is counted once */
     uint64_t kv_budget;         /* in force; 0: none */
+    uint64_t computed;          /* elements that steps computed: of prompts, of answers, and what was computed again */
 } infer_scheduler_info;
 INFER_API infer_status infer_scheduler_get_info(infer_scheduler *scheduler, infer_scheduler_info *out, infer_error *err);
 

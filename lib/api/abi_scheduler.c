@@ -32,7 +32,8 @@ AT(infer_scheduler_info, generated_tokens, 80);
 AT(infer_scheduler_info, preemptions, 88);
 AT(infer_scheduler_info, kv_bytes, 96);
 AT(infer_scheduler_info, kv_budget, 104);
-SIZE(infer_scheduler_info, 112);
+AT(infer_scheduler_info, computed, 112);
+SIZE(infer_scheduler_info, 120);
 
 AT(infer_request_event, size, 0);
 AT(infer_request_event, kind, 4);

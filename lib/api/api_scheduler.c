@@ -4,7 +4,7 @@
 #include "engine/scheduler.h"
 
 #define API_MIN_infer_scheduler_options API_END(infer_scheduler_options, spill_path_len)
-#define API_MIN_infer_scheduler_info API_END(infer_scheduler_info, kv_budget)
+#define API_MIN_infer_scheduler_info API_END(infer_scheduler_info, computed)
 #define API_MIN_infer_request_options API_END(infer_request_options, callback_user)
 #define API_MIN_infer_request_event API_END(infer_request_event, error)
 #define API_MIN_infer_request_info API_END(infer_request_info, prompt_logprob)

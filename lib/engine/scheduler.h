@@ -80,6 +80,7 @@ struct infer_request {
     struct event_node *borrowed; /* what the last event borrows from */
     /* of the thread that steps */
     uint32_t n, n_done;
+    bool failed; /* one of them at least */
     struct answer answers[];
 };
 
@@ -146,7 +147,9 @@ void request_list_remove(struct request_list *l, infer_request *r);
 infer_status request_tell(infer_request *r, const infer_request_event *ev, infer_error *err);
 /* Tells of the prompt's elements that are computed, with log-probabilities as far as the last step gave the logits for them. */
 infer_status request_echo(infer_request *r, infer_error *err);
-/* The last event of a choice: its reason, and what text is left. reason 0: the session's generation knows it. */
+/* The last event of a choice: its generation told DONE. */
+void answer_done(infer_scheduler *s, struct answer *a, const infer_event *last);
+/* The last event of a choice that did not get so far: the reason, and what text was held back. why: with INFER_FINISH_ERROR. */
 void answer_finish(infer_scheduler *s, struct answer *a, int32_t reason, const infer_error *why);
 /* The same for all choices that have not ended. */
 void request_finish(infer_scheduler *s, infer_request *r, int32_t reason, const infer_error *why);

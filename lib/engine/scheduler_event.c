@@ -84,25 +84,27 @@ infer_status request_next(infer_request *r, infer_request_event *out, infer_erro
 
 /* ---- The end ---- */
 
-/* Text that was held back, and the reason when the session's generation knows it. */
+static void take_over(infer_request_event *ev, const infer_event *last)
+{
+    ev->finish_reason = last->finish_reason;
+    ev->stop_index = last->stop_index;
+    ev->text = last->text;
+    ev->text_len = last->text_len;
+}
+
+/* Ends a generation from outside, for the text that was held back. */
 static infer_status last_text(struct answer *a, int32_t reason, infer_request_event *ev, infer_error *err)
 {
     infer_session *session = a->session;
     infer_event last;
     if (!session || !session->gen.active)
         return INFER_OK;
-    if (reason) {
-        session->gen.finishing = true;
-        session->gen.finish_reason = (int16_t)reason;
-    }
+    session->gen.finishing = true;
+    session->gen.finish_reason = (int16_t)reason;
     infer_status st = generate_take(session, &last, err);
-    if (st != INFER_OK)
-        return st;
-    ev->finish_reason = last.finish_reason;
-    ev->stop_index = last.stop_index;
-    ev->text = last.text;
-    ev->text_len = last.text_len;
-    return INFER_OK;
+    if (st == INFER_OK)
+        take_over(ev, &last);
+    return st;
 }
 
 static void fail(struct answer *a, infer_request_event *ev, infer_status st)
@@ -138,10 +140,10 @@ static void end_request(infer_scheduler *s, infer_request *r, int32_t reason)
     r->ended = true;
     s->info.waiting -= !r->admitted;
     request_list_remove(r->admitted ? &s->admitted : &s->waiting, r);
-    if (reason == INFER_FINISH_CANCELLED)
-        s->info.cancelled++;
-    else if (reason == INFER_FINISH_ERROR)
+    if (r->failed)
         s->info.failed++;
+    else if (reason == INFER_FINISH_CANCELLED)
+        s->info.cancelled++;
     else
         s->info.finished++;
     os_mutex_unlock(&s->lock);
@@ -150,11 +152,45 @@ static void end_request(infer_scheduler *s, infer_request *r, int32_t reason)
     request_release(r);
 }
 
-void answer_finish(infer_scheduler *s, struct answer *a, int32_t reason, const infer_error *why)
+/* The answer's session and place go, its event goes out. */
+static void finish(infer_scheduler *s, struct answer *a, infer_request_event *ev)
 {
     infer_request *r = a->request;
-    infer_request_event ev = {.size = (uint32_t)sizeof ev, .kind = INFER_REQUEST_DONE, .choice = a->choice, .id = -1, .finish_reason = reason,
-                              .stop_index = -1, .text = ""};
+    answer_leave(s, a);
+    if (!r->callback)
+        keep_done(a, ev);
+    int32_t reason = ev->finish_reason;
+    os_mutex_lock(&s->lock);
+    a->state = ANSWER_DONE;
+    os_mutex_unlock(&s->lock);
+    if (r->callback)
+        r->callback(r->callback_user, r, ev);
+    if (!(r->flags & INFER_REQUEST_KEEP)) {
+        session_release(a->session);
+        a->session = NULL;
+    }
+    answer_forget_file(s, a);
+    r->failed |= reason == INFER_FINISH_ERROR;
+    if (++r->n_done == r->n)
+        end_request(s, r, reason);
+}
+
+static infer_request_event done_of(const struct answer *a, int32_t reason)
+{
+    return (infer_request_event){.size = (uint32_t)sizeof(infer_request_event), .kind = INFER_REQUEST_DONE, .choice = a->choice, .id = -1,
+                                 .finish_reason = reason, .stop_index = -1, .text = ""};
+}
+
+void answer_done(infer_scheduler *s, struct answer *a, const infer_event *last)
+{
+    infer_request_event ev = done_of(a, 0);
+    take_over(&ev, last);
+    finish(s, a, &ev);
+}
+
+void answer_finish(infer_scheduler *s, struct answer *a, int32_t reason, const infer_error *why)
+{
+    infer_request_event ev = done_of(a, reason);
     infer_error e = {.size = (uint32_t)sizeof e};
     if (why)
         a->error = *why;
@@ -163,22 +199,7 @@ void answer_finish(infer_scheduler *s, struct answer *a, int32_t reason, const i
         a->error = e;
     if (st != INFER_OK || why)
         fail(a, &ev, why ? why->code : st);
-    answer_leave(s, a);
-    if (!r->callback)
-        keep_done(a, &ev);
-    reason = ev.finish_reason;
-    os_mutex_lock(&s->lock);
-    a->state = ANSWER_DONE;
-    os_mutex_unlock(&s->lock);
-    if (r->callback)
-        r->callback(r->callback_user, r, &ev);
-    if (!(r->flags & INFER_REQUEST_KEEP)) {
-        session_release(a->session);
-        a->session = NULL;
-    }
-    answer_forget_file(s, a);
-    if (++r->n_done == r->n)
-        end_request(s, r, reason);
+    finish(s, a, &ev);
 }
 
 void request_finish(infer_scheduler *s, infer_request *r, int32_t reason, const infer_error *why)

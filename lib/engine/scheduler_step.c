@@ -46,10 +46,6 @@ static void take_token(infer_scheduler *s, struct answer *a, uint64_t now)
     infer_request *r = a->request;
     infer_event ev;
     infer_error e = {.size = (uint32_t)sizeof e};
-    if (!a->session->gen.finishing && a->session->length == a->session->n_ctx && !a->session->gen.shift_drop) {
-        answer_finish(s, a, INFER_FINISH_CONTEXT, NULL);
-        return;
-    }
     infer_status st = generate_take(a->session, &ev, &e);
     if (st == INFER_OK && ev.kind == INFER_EVENT_TOKEN) {
         infer_request_event out = {.size = (uint32_t)sizeof out, .kind = INFER_REQUEST_TOKEN, .choice = a->choice, .id = ev.id, .stop_index = -1,
@@ -61,12 +57,14 @@ static void take_token(infer_scheduler *s, struct answer *a, uint64_t now)
             r->info.first_token = now;
         os_mutex_unlock(&s->lock);
         st = request_tell(r, &out, &e);
+        if (st == INFER_OK && a->session->gen.finishing)
+            st = generate_take(a->session, &ev, &e);
     }
     if (st != INFER_OK) {
         e.code = st;
         answer_finish(s, a, INFER_FINISH_ERROR, &e);
-    } else if (ev.kind == INFER_EVENT_DONE || a->session->gen.finishing) {
-        answer_finish(s, a, 0, NULL);
+    } else if (ev.kind == INFER_EVENT_DONE) {
+        answer_done(s, a, &ev);
     }
 }
 
@@ -153,14 +151,17 @@ static void take_tokens(infer_scheduler *s)
 static void item_done(infer_scheduler *s, struct answer *a, const infer_step_item *it)
 {
     infer_request *r = a->request;
+    uint64_t taken = it->session->prefix.taken, computed = it->done - taken;
     a->failed_alone = 0;
+    os_mutex_lock(&s->lock);
+    s->info.computed += computed;
+    if (!r->started)
+        r->info.cached_tokens += taken;
+    os_mutex_unlock(&s->lock);
     if (r->started)
         return;
-    os_mutex_lock(&s->lock);
-    r->info.cached_tokens += it->session->prefix.taken;
-    os_mutex_unlock(&s->lock);
     if (r->began == UINT64_MAX)
-        r->began = it->session->computed - (it->done - it->session->prefix.taken);
+        r->began = it->session->computed - computed;
     share_update(s, r, it->session->computed < it->session->length);
 }
 

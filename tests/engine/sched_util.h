@@ -20,6 +20,8 @@ struct sched_case {
     infer_generate_options generate;
     infer_session_options session;
     uint32_t n, flags;
+    int32_t priority;
+    uint64_t client, time_limit;
     infer_adapter *adapter;
     float scale;
 };
@@ -34,10 +36,14 @@ struct sched_answer {
     int32_t reason, status;
     int started, done, ended; /* how often */
     uint64_t prompt_done, prompt_total;
+    int32_t told[SCHED_PROMPT];
+    float told_logprobs[SCHED_PROMPT];
+    infer_logprob told_top[SCHED_PROMPT];
+    char told_text[8192];
+    uint64_t n_told, told_len;
     /* what the callback does in between */
-    infer_request *request;
     uint64_t cancel_after; /* tokens; 0: never */
-    int *order, at; /* where the order of ends is noted */
+    int *order, at;        /* where the order of ends is noted: order[0] of them, then each one's `at` */
 };
 
 static inline infer_model *sched_model_of(const char *path, uint32_t threads, uint64_t cache_bytes, uint64_t kv_budget)
@@ -132,6 +138,14 @@ static inline void sched_alone(infer_model *model, const struct sched_case *c, u
     infer_session_release(s);
 }
 
+static inline uint32_t sched_vocab(infer_model *m)
+{
+    infer_model_info i;
+    INFER_INIT(&i);
+    ok(infer_model_get_info(m, &i, &error));
+    return i.vocab_size;
+}
+
 /* An event goes to the answer of its choice. */
 static inline void sched_event(void *user, infer_request *r, const infer_request_event *ev)
 {
@@ -161,6 +175,16 @@ static inline void sched_event(void *user, infer_request *r, const infer_request
         if (a->order)
             a->order[(*a->order)++ + 1] = a->at;
         break;
+    case INFER_REQUEST_PROMPT:
+        assert_int_equal(a->started, 0);
+        assert_true(a->n_told < SCHED_PROMPT);
+        a->told[a->n_told] = ev->id;
+        a->told_logprobs[a->n_told] = ev->logprob;
+        a->told_top[a->n_told++] = ev->top_count ? ev->top[0] : (infer_logprob){-1, 0};
+        assert_true(a->told_len + ev->text_len < sizeof a->told_text);
+        memcpy(a->told_text + a->told_len, ev->text, (size_t)ev->text_len);
+        a->told_len += ev->text_len;
+        break;
     default:
         fail_msg("event %d", (int)ev->kind);
     }
@@ -185,6 +209,9 @@ static inline void sched_options(const struct sched_case *c, struct sched_answer
     o->session = &c->session;
     o->flags = c->flags;
     o->n = c->n;
+    o->priority = c->priority;
+    o->client = c->client;
+    o->time_limit = c->time_limit;
     o->callback = sched_event;
     o->callback_user = answers;
     if (c->adapter) {

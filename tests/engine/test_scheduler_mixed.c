@@ -10,14 +10,6 @@ enum { N = 32 };
 static struct sched_case cases[N];
 static struct sched_answer want[N], got[N];
 
-static uint32_t vocab_of(infer_model *m)
-{
-    infer_model_info i;
-    INFER_INIT(&i);
-    ok(infer_model_get_info(m, &i, &error));
-    return i.vocab_size;
-}
-
 static uint64_t page_bytes_of(infer_model *m)
 {
     infer_session *s;
@@ -39,7 +31,7 @@ static uint64_t page_bytes_of(infer_model *m)
 static void make_cases(infer_model *m, bool growing)
 {
     for (uint32_t k = 0; k < N; k++) {
-        sched_case_of(&cases[k], k, vocab_of(m));
+        sched_case_of(&cases[k], k, sched_vocab(m));
         if (growing) {
             cases[k].n_ids = cases[k].n_ids < 30 + k ? cases[k].n_ids : 30 + k;
             cases[k].generate.max_tokens = 60;
