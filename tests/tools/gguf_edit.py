@@ -1,8 +1,8 @@
-"""Adds or replaces string metadata of a GGUF file (version 3, little-endian), and renames tokens: enough to give a test model a chat template."""
+"""Adds or replaces metadata of a GGUF file (version 3, little-endian): enough to give a test model a chat template, or other tokens."""
 import struct
 
 SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-STRING, ARRAY = 8, 9
+INT32, STRING, ARRAY = 5, 8, 9
 
 
 class Reader:
@@ -36,8 +36,30 @@ def pack_string(text):
     return struct.pack("<Q", len(text)) + text
 
 
-def edit(data, strings):
-    """The file with these strings (bytes to bytes) and arrays of strings (bytes to lists) set."""
+def pack(value):
+    """A value with its type before it: bytes, or a list of bytes or of integers."""
+    if isinstance(value, bytes):
+        return struct.pack("<I", STRING) + pack_string(value)
+    strings = isinstance(value[0], bytes)
+    items = [pack_string(v) if strings else struct.pack("<i", v) for v in value]
+    return struct.pack("<IIQ", ARRAY, STRING if strings else INT32, len(value)) + b"".join(items)
+
+
+def array(data, key):
+    """The list of strings or 32-bit integers that stands under a key."""
+    r = Reader(data)
+    _, _, _, n_kv = r.take("4sIQQ")
+    for _ in range(n_kv):
+        name, kind = r.string(), r.take("I")
+        if name == key:
+            item, count = r.take("I"), r.take("Q")
+            return [r.string() if item == STRING else r.take("i") for _ in range(count)]
+        r.skip(kind)
+    raise KeyError(key)
+
+
+def edit(data, values):
+    """The file with these values set: by key (bytes), see pack."""
     r = Reader(data)
     magic, version, n_tensors, n_kv = r.take("4sIQQ")
     assert magic == b"GGUF" and version == 3
@@ -49,7 +71,7 @@ def edit(data, strings):
         if key == b"general.alignment":
             alignment = struct.unpack_from("<I", data, r.at)[0]
         r.skip(kind)
-        if key not in strings:
+        if key not in values:
             pairs.append(data[start:r.at])
     infos = r.at
     for _ in range(n_tensors):
@@ -58,31 +80,15 @@ def edit(data, strings):
         r.at += 8 * dims + 4 + 8
     tensors = data[infos:r.at]
     body = data[(r.at + alignment - 1) // alignment * alignment:]
-    for key, value in strings.items():
-        if isinstance(value, list):
-            pairs.append(pack_string(key) + struct.pack("<IIQ", ARRAY, STRING, len(value)) + b"".join(map(pack_string, value)))
-        else:
-            pairs.append(pack_string(key) + struct.pack("<I", STRING) + pack_string(value))
+    for key, value in values.items():
+        pairs.append(pack_string(key) + pack(value))
     head = struct.pack("<4sIQQ", magic, version, n_tensors, len(pairs)) + b"".join(pairs) + tensors
     return head + b"\0" * (-len(head) % alignment) + body
 
 
-def string_array(data, key):
-    r = Reader(data)
-    n_kv = r.take("4sIQQ")[3]
-    for _ in range(n_kv):
-        found, kind, start = r.string() == key, r.take("I"), r.at
-        r.skip(kind)
-        if found:
-            r.at = start
-            assert kind == ARRAY and r.take("I") == STRING
-            return [r.string() for _ in range(r.take("Q"))]
-    raise KeyError(key)
-
-
 def rename_token(data, old, new):
     """The file with another spelling of one token, which then comes of no merge: only the model itself chooses it."""
-    tokens, merges = string_array(data, b"tokenizer.ggml.tokens"), string_array(data, b"tokenizer.ggml.merges")
+    tokens, merges = array(data, b"tokenizer.ggml.tokens"), array(data, b"tokenizer.ggml.merges")
     tokens[tokens.index(old)] = new
     kept = [m for m in merges if old not in (m.replace(b" ", b""), *m.split(b" "))]
     return edit(data, {b"tokenizer.ggml.tokens": tokens, b"tokenizer.ggml.merges": kept})

@@ -152,7 +152,7 @@ def thinking_model(folder):
         r = create(server, max_output_tokens=12, include=["message.output_text.logprobs"])
         assert [i["type"] for i in r["output"]] == ["reasoning"], r
         words = re.findall(" [a-z]{4,}", r["output"][0]["content"][0]["text"])
-        closes = next(w for w in (word.replace(" ", "\u0120").encode() for word in words) if w in gguf_edit.string_array(data, b"tokenizer.ggml.tokens"))
+        closes = next(w for w in (word.replace(" ", "\u0120").encode() for word in words) if w in gguf_edit.array(data, b"tokenizer.ggml.tokens"))
     with open(path, "wb") as f:
         f.write(gguf_edit.rename_token(data, closes, b"</think>"))
     return path
