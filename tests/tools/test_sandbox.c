@@ -74,7 +74,7 @@ static bool lacks_landlock(void)
 static void enter(bool forks)
 {
     char error[256];
-    const char *writable[] = {kv, log_file};
+    const struct sandbox_path writable[] = {{kv, "--kv-dir"}, {log_file, "--access-log"}};
     struct sandbox_options o = {.writable = writable, .n_writable = 2, .forks = forks};
     if (!sandbox_enter(&o, error, sizeof error)) {
         say("%s\n", error);
@@ -375,7 +375,7 @@ static void test_late(void **s)
 static void body_missing(void)
 {
     char error[256] = "";
-    const char *nowhere[] = {"/nowhere/at/all"};
+    const struct sandbox_path nowhere[] = {{"/nowhere/at/all", "--kv-dir"}};
     struct sandbox_options o = {.writable = nowhere, .n_writable = 1, .best_effort = true};
     if (sandbox_enter(&o, error, sizeof error) || !strstr(error, "/nowhere/at/all"))
         say("entered: %s\n", error);
@@ -411,7 +411,7 @@ static void is(json_t *j, const char *name, json_int_t want)
 static void body_old_kernel(void)
 {
     char error[256] = "";
-    const char *writable[] = {kv};
+    const struct sandbox_path writable[] = {{kv, "--kv-dir"}};
     struct sandbox_options o = {.writable = writable, .n_writable = 1};
     without(444, ENOSYS);
     if (sandbox_enter(&o, error, sizeof error) || !strstr(error, "no Landlock") || !strstr(error, "best-effort"))
@@ -469,7 +469,7 @@ static void body_json(void)
     is(j, "landlock", syscall(444, NULL, 0, 1));
     is(j, "seccomp", 1);
     is(j, "no_new_privs", 1);
-    if (strcmp(json_string_value(json_array_get(json_object_get(j, "write"), 0)), kv) != 0 || json_array_size(json_object_get(j, "write")) != 2)
+    if (strcmp(json_string_value(json_array_get(json_object_get(j, "write"), 0)), "--kv-dir") != 0 || json_array_size(json_object_get(j, "write")) != 2)
         say("write lists something else\n");
     json_decref(j);
 }

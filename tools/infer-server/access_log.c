@@ -19,7 +19,7 @@ struct access_log {
     pthread_t thread;
     struct bytes waiting;
     unsigned long dropped;
-    bool stop;
+    bool running, stop;
     int fd;
 };
 
@@ -75,13 +75,13 @@ struct access_log *access_log_open(const char *path)
     log->fd = fd;
     pthread_mutex_init(&log->lock, NULL);
     pthread_cond_init(&log->more, NULL);
-    if (pthread_create(&log->thread, NULL, run, log) == 0)
-        return log;
-    fputs("infer-server: no thread for the access log\n", stderr);
-    if (fd != STDERR_FILENO)
-        close(fd);
-    free(log);
-    return NULL;
+    return log;
+}
+
+bool access_log_start(struct access_log *log)
+{
+    log->running = pthread_create(&log->thread, NULL, run, log) == 0;
+    return log->running;
 }
 
 void access_log_put(struct access_log *log, const char *line, size_t len)
@@ -105,7 +105,8 @@ void access_log_close(struct access_log *log)
     log->stop = true;
     pthread_cond_signal(&log->more);
     pthread_mutex_unlock(&log->lock);
-    pthread_join(log->thread, NULL);
+    if (log->running)
+        pthread_join(log->thread, NULL);
     bytes_free(&log->waiting);
     if (log->fd != STDERR_FILENO)
         close(log->fd);

@@ -131,7 +131,7 @@ bool call_gone(const struct call *call)
 /* ---- The request ---- */
 
 /* name and value as they are; one block. */
-static void add_pair(struct pair **list, const char *name, size_t name_len, const char *value, size_t len)
+static void add_pair(struct pair **list, const char *name, size_t name_len, const char *value, size_t len, bool bare)
 {
     struct pair *p = malloc(sizeof *p + name_len + len + 2);
     if (!p)
@@ -141,13 +141,13 @@ static void add_pair(struct pair **list, const char *name, size_t name_len, cons
     text[name_len] = 0;
     memcpy(text + name_len + 1, value, len);
     text[name_len + 1 + len] = 0;
-    *p = (struct pair){*list, text, text + name_len + 1};
+    *p = (struct pair){*list, text, text + name_len + 1, bare};
     *list = p;
 }
 
 void call_add_header(struct call *call, const char *name, const char *value, size_t len)
 {
-    add_pair(&call->headers, name, strlen(name), value, len);
+    add_pair(&call->headers, name, strlen(name), value, len, false);
 }
 
 /* "name=value", or "name" alone; decoded by the parser. */
@@ -155,7 +155,7 @@ void call_add_query(struct call *call, const char *text, size_t len)
 {
     const char *eq = memchr(text, '=', len);
     size_t n = eq ? (size_t)(eq - text) : len;
-    add_pair(&call->queries, text, n, eq ? eq + 1 : "", eq ? len - n - 1 : 0);
+    add_pair(&call->queries, text, n, eq ? eq + 1 : "", eq ? len - n - 1 : 0, !eq);
 }
 
 static const char *find_pair(const struct pair *p, const char *name)

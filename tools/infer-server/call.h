@@ -16,6 +16,7 @@ struct api_key;
 struct pair {
     struct pair *next;
     const char *name, *value;
+    bool bare; /* a query without "=" */
 };
 
 struct owned {

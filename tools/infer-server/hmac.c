@@ -1,4 +1,3 @@
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "hmac.h"
 
 #include <stdio.h>
@@ -9,7 +8,6 @@ static const char *const texts[] = {
     [HMAC_SKEW] = "the signed timestamp is too far from this server's clock, or from before its start",
     [HMAC_REPLAY] = "the signed nonce has been used before",
     [HMAC_FULL] = "too many signed requests in a short time: their nonces cannot be remembered",
-    [HMAC_FAILED] = "out of memory",
 };
 
 const char *hmac_text(enum hmac_verdict verdict)
@@ -19,19 +17,19 @@ const char *hmac_text(enum hmac_verdict verdict)
 
 int hmac_status(enum hmac_verdict verdict)
 {
-    return verdict == HMAC_OK ? 200 : verdict == HMAC_FULL ? 503 : verdict == HMAC_FAILED ? 500 : 401;
+    return verdict == HMAC_OK ? 200 : verdict == HMAC_FULL ? 503 : 401;
 }
 
 #ifdef SERVER_SODIUM
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "shared.h"
 
 enum {
     KEY_MIN = 32,
@@ -50,7 +48,7 @@ struct slice {
     uint32_t count;
 };
 struct memory {
-    pthread_mutex_t lock; /* robust: a child may be killed while it holds it */
+    pthread_mutex_t lock;
     struct slice slices[SLICES];
     unsigned char slots[][DIGEST]; /* [SLICES][n_slots]: open addressing; zero: free */
 };
@@ -129,19 +127,10 @@ static bool memory_create(struct hmac *h)
     while (h->n_slots / 2 < h->nonces) /* at most half full: probes stay short */
         h->n_slots *= 2;
     h->bytes = sizeof(struct memory) + (size_t)SLICES * h->n_slots * DIGEST;
-    void *at = mmap(NULL, h->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED)
-        return false;
-    h->memory = at;
-    for (int i = 0; i < SLICES; i++)
+    h->memory = shared_alloc(h->bytes);
+    for (int i = 0; h->memory && i < SLICES; i++)
         h->memory->slices[i].number = NO_SLICE;
-    pthread_mutexattr_t a;
-    if (pthread_mutexattr_init(&a) != 0)
-        return false;
-    bool ok = pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED) == 0 && pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST) == 0 &&
-              pthread_mutex_init(&h->memory->lock, &a) == 0;
-    pthread_mutexattr_destroy(&a);
-    return ok;
+    return h->memory && shared_lock_init(&h->memory->lock);
 }
 
 struct hmac *hmac_create(const struct hmac_options *options, int64_t now, char *error, size_t capacity)
@@ -166,8 +155,7 @@ void hmac_free(struct hmac *h)
 {
     if (!h)
         return;
-    if (h->memory)
-        munmap(h->memory, h->bytes);
+    shared_free(h->memory, h->bytes);
     sodium_memzero(h, sizeof *h);
     free(h);
 }
@@ -203,12 +191,12 @@ static void sign_target(crypto_auth_hmacsha256_state *s, const struct hmac_messa
 {
     sign_encoded(s, m->path, strlen(m->path), true);
     for (size_t i = 0; i < m->n_args; i++) {
-        const char *value = strchr(m->args[i], '=');
+        const struct hmac_arg *arg = &m->args[i];
         sign_bytes(s, i ? "&" : "?", 1);
-        sign_encoded(s, m->args[i], value ? (size_t)(value - m->args[i]) : strlen(m->args[i]), false);
-        if (value) {
+        sign_encoded(s, arg->name, strlen(arg->name), false);
+        if (arg->value) {
             sign_bytes(s, "=", 1);
-            sign_encoded(s, value + 1, strlen(value + 1), false);
+            sign_encoded(s, arg->value, strlen(arg->value), false);
         }
     }
 }
@@ -281,13 +269,9 @@ static enum hmac_verdict remember(struct hmac *h, const char *nonce, int64_t tim
     sign_bytes(&s, nonce, strlen(nonce));
     (void)crypto_auth_hmacsha256_final(&s, whole);
     whole[DIGEST - 1] |= 1; /* not zero */
-    int e = pthread_mutex_lock(&h->memory->lock);
-    if (e == EOWNERDEAD)
-        (void)pthread_mutex_consistent(&h->memory->lock);
-    else if (e != 0)
-        return HMAC_FAILED;
+    shared_lock(&h->memory->lock);
     enum hmac_verdict verdict = remember_locked(h, whole, timestamp);
-    pthread_mutex_unlock(&h->memory->lock);
+    shared_unlock(&h->memory->lock);
     return verdict;
 }
 

@@ -18,11 +18,12 @@ struct hmac *hmac_create(const struct hmac_options *options, int64_t now, char *
 void hmac_free(struct hmac *h); /* and forgets the key */
 bool hmac_available(void);      /* built with libsodium */
 
+struct hmac_arg { const char *name, *value; }; /* of a query, decoded. value NULL: there is no "=" */
 /* A request as the server understands it: what is signed is what is served. */
 struct hmac_message {
     const char *method;
     const char *path;          /* decoded, without query */
-    const char *const *args;   /* of the query, decoded, in order: "name=value", or "name" */
+    const struct hmac_arg *args; /* in order */
     size_t n_args;
     const void *body;
     size_t body_len;
@@ -34,11 +35,10 @@ enum hmac_verdict {
     HMAC_BAD,    /* not signed, malformed, or signed with another key: nothing else is told to those who have no key */
     HMAC_SKEW,   /* signed well; the timestamp is too far from the clock, or from before the server's start */
     HMAC_REPLAY, /* signed well; the nonce was used before */
-    HMAC_FULL,   /* signed well; no more nonces can be remembered now */
-    HMAC_FAILED  /* no memory */
+    HMAC_FULL    /* signed well; no more nonces can be remembered now */
 };
 enum hmac_verdict hmac_check(struct hmac *h, const struct hmac_message *m, int64_t now);
-/* The status of an answer (401, 503, 500) and its text. */
+/* The status of an answer (401, 503) and its text. */
 int hmac_status(enum hmac_verdict verdict);
 const char *hmac_text(enum hmac_verdict verdict);
 

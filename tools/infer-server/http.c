@@ -99,7 +99,7 @@ static void tick(lws_sorted_usec_list_t *timer)
 
 /* ---- Connections ---- */
 
-void conn_open(struct http *http, int fd, const char *peer, uint64_t address)
+void conn_open(struct http *http, int fd, const struct peer *peer)
 {
     lws_sock_file_fd_type d;
     struct conn *c = calloc(1, sizeof *c);
@@ -116,8 +116,8 @@ void conn_open(struct http *http, int fd, const char *peer, uint64_t address)
     }
     lws_set_opaque_user_data(c->wsi, c);
     c->http = http;
-    c->address = address;
-    snprintf(c->peer, sizeof c->peer, "%s", peer);
+    c->address = peer->address;
+    memcpy(c->peer, peer->name, sizeof c->peer);
     c->next = http->conns;
     if (c->next)
         c->next->prev = c;
@@ -153,6 +153,13 @@ static void log_call(struct http *http, const struct call *call, int status)
     bytes_free(&line);
 }
 
+/* Of a child: when it began to have nothing to do. */
+static void note_idle(struct http *http)
+{
+    if (http->idle_since)
+        atomic_store(http->idle_since, http->n_calls ? 0 : now_us());
+}
+
 /* The connection and its call part: everything has been sent, or the client has gone (499 in the log). */
 static void finish_call(struct conn *c, bool lost)
 {
@@ -161,6 +168,7 @@ static void finish_call(struct conn *c, bool lost)
     c->call = NULL;
     call->conn = NULL;
     http->n_calls--;
+    note_idle(http);
     http->body_bytes -= call->body_wanted;
     if (call->generates)
         http->n_generating--;
@@ -216,6 +224,7 @@ static int on_request(struct conn *c)
     c->call = call_ref(call); /* the other reference is the answer's */
     c->http->n_calls++;
     lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0); /* ours are in force */
+    note_idle(c->http);
     if (call->body_wanted > c->http->options->max_body)
         call->body_wanted = 0;
     c->http->body_bytes += call->body_wanted;
@@ -288,7 +297,7 @@ static int end_transaction(struct conn *c)
     bool close = c->call->close;
     finish_call(c, false);
     wait_for(c, WAIT_NOTHING);
-    if (close || http_draining(c->http)) {
+    if (close || http_draining(c->http) || atomic_load(&c->http->retiring)) {
         c->closing = true;
         lws_callback_on_writable(c->wsi); /* comes when the kernel has taken everything */
         return 0;
@@ -351,6 +360,7 @@ static int on_upgrade(struct conn *c, char *to)
         return -1;
     c->call = call_ref(call);
     c->http->n_calls++;
+    note_idle(c->http);
     c->http->body_bytes += call->body_wanted;
     if (call->state == CALL_OPEN) {
         c->web_socket = true;
@@ -410,18 +420,30 @@ static void drain_over(lws_sorted_usec_list_t *timer)
     lws_cancel_service(http->context);
 }
 
+static void close_idle(struct http *http)
+{
+    for (struct conn *c = http->conns, *next; c; c = next) {
+        next = c->next;
+        if (!c->call && !c->closing)
+            conn_close(c);
+    }
+}
+
 static void begin_drain(struct http *http)
 {
     http->drained = true;
     listen_stop(http);
-    for (struct conn *c = http->conns, *next; c; c = next) {
-        next = c->next;
+    for (struct conn *c = http->conns; c; c = c->next)
         if (c->web_socket && c->call && c->call->ws)
             ws_close(c->call, 1001, "the server is stopping");
-        else if (!c->call && !c->closing)
-            conn_close(c);
-    }
+    close_idle(http);
     lws_sul_schedule(http->context, 0, &http->drain_timer, drain_over, (lws_usec_t)http->options->drain * 1000000 + 1);
+}
+
+void http_retire(struct http *http)
+{
+    atomic_store(&http->retiring, true);
+    lws_cancel_service(http->context);
 }
 
 void http_stop(struct http *http)
@@ -437,7 +459,9 @@ void http_run(struct http *http)
         int phase = atomic_load(&http->phase);
         if (phase && !http->drained)
             begin_drain(http);
-        if (phase > 1 || (phase && http->n_conns == 0))
+        if (!phase && !http->drained && atomic_load(&http->retiring))
+            close_idle(http);
+        if (phase > 1 || ((phase || http->single) && http->n_conns == 0))
             break;
     }
     for (struct conn *c = http->conns; c; c = c->next) /* what is cut off now stops computing */
@@ -547,11 +571,34 @@ bool http_create(struct http *http, struct server *server, const struct options 
     pthread_mutex_init(&http->lock, NULL);
     if (!auth_load(&http->auth, o) || (o->access_log && !(http->log = access_log_open(o->access_log))))
         return false;
-    if ((o->rate_limit > 0 && !(http->limits = limits_create(o->rate_limit))) || !(http->workers = workers_start(o->workers))) {
-        fputs("infer-server: out of memory\n", stderr);
-        return false;
+    if (o->hmac_key) {
+        struct hmac_options ho = {.key_file = o->hmac_key, .skew = o->hmac_skew, .nonces = o->hmac_nonces};
+        char error[512];
+        http->hmac = hmac_create(&ho, (int64_t)time(NULL), error, sizeof error);
+        if (!http->hmac) {
+            fprintf(stderr, "infer-server: %s\n", error);
+            return false;
+        }
     }
+    if (o->rate_limit <= 0 || (http->limits = limits_create(o->rate_limit)))
+        return true;
+    fputs("infer-server: out of memory\n", stderr);
+    return false;
+}
+
+bool http_open(struct http *http)
+{
     return start_lws(http);
+}
+
+bool http_start(struct http *http)
+{
+    const struct options *o = http->options;
+    http->workers = workers_start(http->single && o->workers > 2 ? 2 : o->workers); /* one connection: more than one call only by WebSocket */
+    if (http->workers && (!http->log || access_log_start(http->log)))
+        return true;
+    fputs("infer-server: threads cannot be started\n", stderr);
+    return false;
 }
 
 void http_quit(struct http *http)
@@ -569,6 +616,7 @@ void http_free(struct http *http)
         lws_context_destroy(http->context);
     access_log_close(http->log);
     limits_free(http->limits);
+    hmac_free(http->hmac);
     auth_free(&http->auth);
     pthread_mutex_destroy(&http->lock);
 }

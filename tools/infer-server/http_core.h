@@ -8,6 +8,7 @@
 #include "access_log.h"
 #include "auth.h"
 #include "call.h"
+#include "hmac.h"
 #include "limits.h"
 #include "options.h"
 
@@ -35,6 +36,7 @@ struct http {
     const struct options *options;
     struct auth auth;
     struct limits *limits;        /* NULL: no limit of rate */
+    struct hmac *hmac;            /* NULL: requests are not signed */
     struct access_log *log;       /* or NULL */
     struct workers *workers;
 
@@ -55,6 +57,9 @@ struct http {
     struct call *wakes;
     atomic_int phase;             /* 0: serving; 1: draining; 2: over */
     bool drained;
+    atomic_bool retiring;         /* see http_retire */
+    bool single;                  /* the end of its connection is the end of everything: a child of --isolate fork */
+    _Atomic uint64_t *idle_since; /* ... tells its parent since when it has nothing to do (now_us); 0: it has */
 };
 
 /* listen.c: opens the socket that the options name. 0, or an exit status after a message on standard error. */
@@ -62,6 +67,10 @@ int listen_open(struct http *http);
 void listen_start(struct http *http); /* the event loop takes the socket over */
 void listen_stop(struct http *http);
 void listen_accept(struct http *http);
+struct peer { uint64_t address; char name[48]; };
+/* One connection; -1: none now. */
+int listen_take(struct http *http, struct peer *peer);
+void listen_refuse(struct http *http, int fd); /* with 503 */
 
 /* request.c: the call of a request whose headers have come; answered already when it was refused. NULL: out of memory. */
 struct call *request_begin(struct conn *conn, const char *method);
@@ -70,13 +79,17 @@ const char *request_method(struct lws *wsi);
 void request_dispatch(struct call *call);
 
 /* http.c */
-void conn_open(struct http *http, int fd, const char *peer, uint64_t address);
+void conn_open(struct http *http, int fd, const struct peer *peer);
 
-/* Everything but the listener. false after a message on standard error. */
+/* The same in this order; each returns false after a message on standard error. create reads keys and opens files; open makes the event loop, in the process that
+ * will run it; start makes the threads. The listener is listen.c's. */
 bool http_create(struct http *http, struct server *server, const struct options *o);
+bool http_open(struct http *http);
+bool http_start(struct http *http);
 void http_run(struct http *http);             /* until http_stop has had its effect */
 void http_stop(struct http *http);            /* any thread: drain; called again: at once */
 void http_quit(struct http *http);            /* ends workers and the listening socket; calls may still be answered, to nobody */
+void http_retire(struct http *http);          /* any thread: connections are closed as soon as they are idle */
 void http_free(struct http *http);
 
 #endif

@@ -6,6 +6,7 @@
 #include "adapters.h"
 #include "options.h"
 #include "reasoning.h"
+#include "sandbox.h"
 
 static const char *numerics_name(int32_t n)
 {
@@ -50,7 +51,7 @@ static json_t *model_json(const struct server *s)
 
 static json_t *features_json(const struct options *o)
 {
-    return json_pack("{s:b,s:s,s:b,s:b,s:b,s:b,s:b}", "sandbox", o->sandbox, "isolation", o->isolate ? o->isolate : "none", "hmac", o->hmac_key != NULL, "tls",
+    return json_pack("{s:b,s:s,s:b,s:b,s:b,s:b,s:b}", "sandbox", o->sandbox != NULL, "isolation", o->isolate ? o->isolate : "none", "hmac", o->hmac_key != NULL, "tls",
                      o->tls_cert != NULL, "keys", o->api_keys.n || o->api_key_file, "cors", o->cors_origin != NULL, "lora_load", o->lora_dir != NULL);
 }
 
@@ -69,6 +70,7 @@ static void info(struct server *server, struct call *call)
     (void)json_object_set_new(out, "context", json_integer((json_int_t)context(server)));
     (void)json_object_set_new(out, "kv_type", json_string(kv_name(o->kv_type)));
     (void)json_object_set_new(out, "features", features_json(o));
+    (void)json_object_set_new(out, "sandbox", sandbox_json());
     (void)json_object_set_new(out, "limits", json_pack("{s:I,s:I,s:I,s:I,s:I,s:f}", "parallel", (json_int_t)o->parallel, "queue", (json_int_t)o->max_queue,
                                                        "body_bytes", (json_int_t)o->max_body, "connections", (json_int_t)o->max_conns, "timeout_seconds",
                                                        (json_int_t)o->timeout, "requests_per_second", o->rate_limit));

@@ -1,4 +1,4 @@
-/* How often a client may call: a bucket of tokens for each. Of the event loop. */
+/* How often a client may call: a bucket of tokens for each, shared by the children of --isolate fork. */
 #ifndef SERVER_LIMITS_H
 #define SERVER_LIMITS_H
 

@@ -172,10 +172,11 @@ static uint64_t name_peer(int fd, const struct sockaddr_storage *a, char *out, s
     return h | 1; /* never 0 */
 }
 
-static void refuse(int fd)
+void listen_refuse(struct http *http, int fd)
 {
     static const char full[] = "HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-    (void)!send(fd, full, sizeof full - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (!http->options->tls_cert)
+        (void)!send(fd, full, sizeof full - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     close(fd);
 }
 
@@ -191,27 +192,35 @@ static void turn_away(struct http *http)
     http->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+int listen_take(struct http *http, struct peer *peer)
+{
+    struct sockaddr_storage a = {0};
+    socklen_t len = sizeof a;
+    int one = 1, fd = accept4(http->listener, (struct sockaddr *)&a, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE)
+            turn_away(http);
+        return -1;
+    }
+    memset(peer, 0, sizeof *peer);
+    peer->address = name_peer(fd, &a, peer->name, sizeof peer->name);
+    if (a.ss_family != AF_UNIX) {
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    }
+    return fd;
+}
+
 void listen_accept(struct http *http)
 {
     for (int i = 0; i < 64 && http->listener >= 0; i++) {
-        struct sockaddr_storage a = {0};
-        socklen_t len = sizeof a;
-        char peer[48] = "";
-        int one = 1, fd = accept4(http->listener, (struct sockaddr *)&a, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0) {
-            if (errno == EMFILE || errno == ENFILE)
-                turn_away(http);
+        struct peer peer;
+        int fd = listen_take(http, &peer);
+        if (fd < 0)
             return;
-        }
-        uint64_t address = name_peer(fd, &a, peer, sizeof peer);
-        if (http->n_conns >= http->options->max_conns) {
-            refuse(fd);
-            continue;
-        }
-        if (a.ss_family != AF_UNIX) {
-            (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-            (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
-        }
-        conn_open(http, fd, peer, address);
+        if (http->n_conns >= http->options->max_conns)
+            listen_refuse(http, fd);
+        else
+            conn_open(http, fd, &peer);
     }
 }

@@ -1,22 +1,15 @@
-/* infer-server: start, signals, end. The threads: the event loop (http.c), the scheduler's (loop.c), workers, and this one, which waits for signals. */
-#include <pthread.h>
+/* infer-server: from the command line to what is served, and back. The threads: the event loop (http.c), the scheduler's (loop.c), workers, the access log's, and this
+ * one, which waits for signals (serve.c). They start when everything is loaded and the sandbox has been entered. */
 #include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <string.h>
 
-#include "http_core.h"
-#include "loop.h"
 #include "options.h"
-#include "responses.h"
+#include "sandbox.h"
+#include "serve.h"
 #include "start.h"
-
-static void *run_http(void *arg)
-{
-    http_run(arg);
-    kill(getpid(), SIGUSR2); /* the main thread waits for it */
-    return NULL;
-}
+#include "warm.h"
 
 static void block_signals(sigset_t *set)
 {
@@ -29,54 +22,54 @@ static void block_signals(sigset_t *set)
     signal(SIGXFSZ, SIG_IGN); /* a write beyond a limit fails */
 }
 
-/* Serves until a signal comes and what runs has ended. */
-static int serve(struct http *http, const sigset_t *set)
+static bool enter_sandbox(const struct options *o)
 {
-    pthread_t thread;
-    int which = 0;
-    if (pthread_create(&thread, NULL, run_http, http) != 0) {
-        fputs("infer-server: the event loop's thread cannot be started\n", stderr);
-        return 1;
+    struct sandbox_path write[2], read[3];
+    struct sandbox_options so = {.writable = write, .readable = read, .forks = o->isolate != NULL};
+    char error[512];
+    if (!o->sandbox)
+        return true;
+    so.best_effort = strcmp(o->sandbox, "best-effort") == 0;
+    if (o->kv_dir)
+        write[so.n_writable++] = (struct sandbox_path){o->kv_dir, "--kv-dir"};
+    if (o->access_log && strcmp(o->access_log, "-") != 0)
+        write[so.n_writable++] = (struct sandbox_path){o->access_log, "--access-log"};
+    if (o->lora_dir)
+        read[so.n_readable++] = (struct sandbox_path){o->lora_dir, "--lora-dir"};
+    if (o->tls_cert && o->isolate) { /* each child reads them */
+        read[so.n_readable++] = (struct sandbox_path){o->tls_cert, "--tls-cert"};
+        read[so.n_readable++] = (struct sandbox_path){o->tls_key, "--tls-key"};
     }
-    printf("infer-server: listening on %s\n", http->address);
-    fflush(stdout);
-    while (sigwait(set, &which) == 0 && which != SIGUSR2)
-        http_stop(http);
-    pthread_join(thread, NULL);
-    return 0;
+    if (sandbox_enter(&so, error, sizeof error))
+        return true;
+    fprintf(stderr, "infer-server: %s\n", error);
+    return false;
 }
 
-/* Responses in the background have no connection that the event loop would wait for. A second signal ends the wait. */
-static void finish_background(struct response_list *list, const sigset_t *set, uint32_t seconds)
+static int run_http(struct http *http, const sigset_t *signals)
 {
-    const struct timespec tick = {0, 20000000};
-    for (uint64_t n = 0; n < (uint64_t)seconds * 50 && responses_running(list); n++)
-        if (sigtimedwait(set, NULL, &tick) >= 0)
-            break;
-    responses_stop(list);
+    const struct options *o = http->options;
+    int code = listen_open(http);
+    if (code)
+        return code;
+    if (!o->isolate && !http_open(http))
+        return 1;
+    struct warm warm;
+    bool ok = warm_read(http->server, &warm) && enter_sandbox(o) && warm_compute(&warm);
+    warm_free(&warm);
+    if (!ok)
+        return 1;
+    return o->isolate ? isolate(http) : serve(http, signals);
 }
 
-static int run(const struct options *o, const sigset_t *set)
+static int run(const struct options *o, const sigset_t *signals)
 {
     struct server server = {0};
     struct http http;
-    struct loop *loop = NULL;
     int code = server_open(&server, o);
     if (code == 0) {
-        code = http_create(&http, &server, o) ? listen_open(&http) : 1;
-        if (code == 0 && server.scheduler && !(loop = loop_start(server.scheduler)))
-            code = 1;
-        if (code == 0)
-            code = serve(&http, set);
-        if (code == 0)
-            finish_background(server.responses, set, o->drain);
-        http_quit(&http);
-        loop_stop(loop);
-        infer_scheduler_release(server.scheduler); /* requests that still run end here, and tell their calls */
-        server.scheduler = NULL;
-        responses_close(server.responses); /* ... and these on their way by the disk */
-        server.responses = NULL;
-        http_free(&http);
+        code = http_create(&http, &server, o) ? run_http(&http, signals) : 1;
+        serve_end(&http);
     }
     server_close(&server);
     return code;

@@ -1,10 +1,11 @@
 #include "metrics.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "call.h"
+#include "options.h"
+#include "shared.h"
 
 static const double bounds[] = {0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5};
 #define N_BOUNDS (sizeof bounds / sizeof bounds[0])
@@ -26,21 +27,31 @@ struct metrics {
     size_t n_counts;
     struct histogram latency, first_token;
     uint64_t prompt, cached, generated;
+    uint32_t running;       /* children of --isolate fork */
+    uint64_t started, lost;
 };
 
 struct metrics *metrics_create(void)
 {
-    struct metrics *m = calloc(1, sizeof *m);
-    if (m)
-        pthread_mutex_init(&m->lock, NULL);
-    return m;
+    struct metrics *m = shared_alloc(sizeof *m);
+    if (m && shared_lock_init(&m->lock))
+        return m;
+    metrics_free(m);
+    return NULL;
 }
 
 void metrics_free(struct metrics *m)
 {
-    if (m)
-        pthread_mutex_destroy(&m->lock);
-    free(m);
+    shared_free(m, sizeof *m);
+}
+
+void metrics_children(struct metrics *m, uint32_t running, uint64_t started, uint64_t lost)
+{
+    shared_lock(&m->lock);
+    m->running = running;
+    m->started = started;
+    m->lost = lost;
+    shared_unlock(&m->lock);
 }
 
 static void observe(struct histogram *h, double seconds)
@@ -55,11 +66,11 @@ static void observe(struct histogram *h, double seconds)
 void metrics_tokens(struct server *server, struct call *call, uint64_t prompt, uint64_t cached, uint64_t generated)
 {
     struct metrics *m = server->metrics;
-    pthread_mutex_lock(&m->lock);
+    shared_lock(&m->lock);
     m->prompt += prompt;
     m->cached += cached;
     m->generated += generated;
-    pthread_mutex_unlock(&m->lock);
+    shared_unlock(&m->lock);
     if (!call)
         return;
     pthread_mutex_lock(&call->lock);
@@ -75,22 +86,22 @@ void metrics_request(struct server *server, struct call *call, const infer_reque
     metrics_tokens(server, call, info->prompt_tokens, info->cached_tokens, info->generated_tokens);
     if (info->first_token < info->submitted || info->first_token == 0)
         return;
-    pthread_mutex_lock(&m->lock);
+    shared_lock(&m->lock);
     observe(&m->first_token, (double)(info->first_token - info->submitted) * 1e-6);
-    pthread_mutex_unlock(&m->lock);
+    shared_unlock(&m->lock);
 }
 
 void metrics_answered(struct metrics *m, const char *route, int status, double seconds)
 {
     size_t i = 0;
-    pthread_mutex_lock(&m->lock);
+    shared_lock(&m->lock);
     while (i < m->n_counts && (m->counts[i].status != status || strcmp(m->counts[i].route, route) != 0))
         i++;
     if (i == m->n_counts && m->n_counts < MAX_COUNTS)
         m->counts[m->n_counts++] = (struct count){route, status, 0};
     m->counts[i < MAX_COUNTS ? i : MAX_COUNTS - 1].n++;
     observe(&m->latency, seconds);
-    pthread_mutex_unlock(&m->lock);
+    shared_unlock(&m->lock);
 }
 
 /* ---- Text ---- */
@@ -152,7 +163,7 @@ static void put_engine(struct server *server, struct bytes *out)
 void metrics_text(struct server *server, struct bytes *out)
 {
     struct metrics *m = server->metrics;
-    pthread_mutex_lock(&m->lock);
+    shared_lock(&m->lock);
     bytes_puts(out, "# HELP infer_http_requests_total Requests that were answered, by route and status.\n# TYPE infer_http_requests_total counter\n");
     for (size_t i = 0; i < m->n_counts; i++)
         bytes_printf(out, "infer_http_requests_total{route=\"%s\",status=\"%d\"} %llu\n", m->counts[i].route, m->counts[i].status,
@@ -162,7 +173,14 @@ void metrics_text(struct server *server, struct bytes *out)
     put_value(out, "infer_prompt_tokens_total", "counter", "Tokens of prompts.", m->prompt);
     put_value(out, "infer_cached_tokens_total", "counter", "Tokens of prompts that were in the cache.", m->cached);
     put_value(out, "infer_generated_tokens_total", "counter", "Tokens that were generated.", m->generated);
-    pthread_mutex_unlock(&m->lock);
+    if (m->started) {
+        put_value(out, "infer_children", "gauge", "Processes that serve a connection.", m->running);
+        put_value(out, "infer_children_started_total", "counter", "Processes that were started for a connection.", m->started);
+        put_value(out, "infer_children_lost_total", "counter", "Of these, those that crashed or were killed.", m->lost);
+    }
+    shared_unlock(&m->lock);
+    if (server->options->isolate)
+        return; /* schedulers and caches are each child's own: this one's tell nothing */
     put_scheduler(server, out);
     put_engine(server, out);
 }

@@ -1,4 +1,4 @@
-/* Counters and histograms of the process, and their text for Prometheus. All may be called from any thread. */
+/* Counters and histograms of the process and of its children, and their text for Prometheus. All may be called from any thread. */
 #ifndef SERVER_METRICS_H
 #define SERVER_METRICS_H
 
@@ -16,6 +16,8 @@ void metrics_tokens(struct server *server, struct call *call, uint64_t prompt, u
 
 /* http.c: a request has been answered. route: its path as in the table, or "" for paths that nobody serves. */
 void metrics_answered(struct metrics *m, const char *route, int status, double seconds);
+/* isolate.c: how many children there are, have been, and have been lost. */
+void metrics_children(struct metrics *m, uint32_t running, uint64_t started, uint64_t lost);
 /* Text in the format of Prometheus, version 0.0.4. */
 void metrics_text(struct server *server, struct bytes *out);
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { FLAG, TEXT, LIST, COUNT, SIZE, REAL, KV };
+enum kind { FLAG, MODE /* a flag that may have a value */, TEXT, LIST, COUNT, SIZE, REAL, KV };
 
 struct option {
     const char *name;
@@ -29,6 +29,7 @@ static const struct option what_options[] = {
     {"lora", 0, LIST, AT(loras), 0, 0, "NAME=FILE", "a LoRA adapter that requests may name; may be repeated"},
     {"steer", 0, LIST, AT(steers), 0, 0, "NAME=FILE", "a steering vector that requests may name; may be repeated"},
     {"lora-dir", 0, TEXT, AT(lora_dir), 0, 0, "DIR", "let clients load and unload adapters: files and folders\nbelow DIR (POST /lora/load)"},
+    {"warm", 0, LIST, AT(warms), 0, 0, "FILE", "compute this prompt before the first request comes: a text, or\nmessages (FILE.json); may be repeated"},
     {"ctx", 'c', COUNT, AT(ctx), 0, 4294967295.0, "N", "room for N tokens in each answer's context (default: what\nthe model was trained for)"},
     {"parallel", 'p', COUNT, AT(parallel), 1, 256, "N", "compute up to N answers at once (default 16)"},
     {"threads", 't', COUNT, AT(threads), 0, 256, "N", "threads that compute (default: the number of physical cores)"},
@@ -55,7 +56,9 @@ static const struct option where_options[] = {
 static const struct option who_options[] = {
     {"api-key", 0, LIST, AT(api_keys), 0, 0, "KEY", "serve only requests with this key; may be repeated. Other\nusers see the command line: --api-key-file is better"},
     {"api-key-file", 0, TEXT, AT(api_key_file), 0, 0, "FILE", "keys, one a line: KEY [NAME [SALT]]; keys with a SALT\nshare no cached state with others"},
-    {"hmac-key", 0, TEXT, AT(hmac_key), 0, 0, "FILE", "serve only requests that are signed with this key (Unix\nsockets)"},
+    {"hmac-key", 0, TEXT, AT(hmac_key), 0, 0, "FILE", "serve only requests that are signed with this key\n(docs/hmac.md)"},
+    {"hmac-skew", 0, COUNT, AT(hmac_skew), 1, 3600, "SECONDS", "... within so much of this machine's clock (default 60)"},
+    {"hmac-nonces", 0, COUNT, AT(hmac_nonces), 1, 1 << 24, "N", "... at most N of them in that time (default 65536)"},
     {"cors-origin", 0, TEXT, AT(cors_origin), 0, 0, "ORIGIN", "let pages of this origin call (*: of all)"},
     {"rate-limit", 0, REAL, AT(rate_limit), 0, 1e6, "X", "most requests a second of one client (default: no limit)"},
     {"max-queue", 0, COUNT, AT(max_queue), 0, 1e6, "N", "let N generating requests wait; further ones are refused\nwith 503 (default 1024)"},
@@ -65,8 +68,11 @@ static const struct option who_options[] = {
     {"keep-alive", 0, COUNT, AT(keep_alive), 1, 86400, "SECONDS", "close idle connections after this time (default 300)"},
     {"drain", 0, COUNT, AT(drain), 0, 86400, "SECONDS", "at the end let running answers finish for so long\n(default 30)"},
     {"workers", 0, COUNT, AT(workers), 1, 256, "N", "threads that prepare requests (default 4)"},
-    {"isolate", 0, TEXT, AT(isolate), 0, 0, "fork", "serve each connection in a process of its own"},
-    {"sandbox", 0, FLAG, AT(sandbox), 0, 0, NULL, "after loading give up new sockets, programs, and writing\noutside --kv-dir (Linux)"},
+    {"isolate", 0, TEXT, AT(isolate), 0, 0, "fork", "serve each connection in a process of its own, which shares\nthe model and the prompts of --warm"},
+    {"max-children", 0, COUNT, AT(max_children), 1, 65536, "N", "... in N processes at most (default 64)"},
+    {"child-memory", 0, SIZE, AT(child_memory), 0, 0, "SIZE", "... each with so much memory of its own at most (default: no\nlimit)"},
+    {"child-time", 0, COUNT, AT(child_time), 0, 1e9, "SECONDS", "... and so much processor time (default: no limit)"},
+    {"sandbox", 0, MODE, AT(sandbox), 0, 0, "", "after loading give up new sockets, programs, most of the\nfile system, and writing outside --kv-dir;\n--sandbox=best-effort: what this kernel has of that"},
     {"move-header", 0, LIST, AT(move_headers), 0, 0, "PREFIX",
      "move leading lines of a system prompt that begin with\nPREFIX to its end, so that what changes with each request\nis no part of the cached prefix (Anthropic's Messages);\nmay be repeated"},
 };
@@ -200,6 +206,7 @@ static int set(struct origin from, const struct option *o, struct options *all, 
     void *field = (char *)all + o->offset;
     switch (o->kind) {
     case FLAG: *(bool *)field = true; return 0;
+    case MODE:
     case TEXT: *(const char **)field = value; return value[0] ? 0 : complain(from, "is empty");
     case LIST: return value[0] ? append(from, field, value) : complain(from, "is empty");
     case COUNT:
@@ -221,6 +228,10 @@ static int set_json(struct origin from, const struct option *o, struct options *
         *(bool *)field = json_is_true(v);
         return 0;
     }
+    if (o->kind == MODE && json_is_boolean(v)) {
+        *(const char **)field = json_is_true(v) ? "strict" : NULL;
+        return 0;
+    }
     if ((o->kind == COUNT || o->kind == REAL) && json_is_number(v))
         return set_number(from, o, field, json_number_value(v));
     if (o->kind == SIZE && json_is_integer(v) && json_integer_value(v) >= 0) {
@@ -235,7 +246,7 @@ static int set_json(struct origin from, const struct option *o, struct options *
             code = code ? code : json_is_string(item) ? set(from, o, all, json_string_value(item)) : complain(from, "a list of strings is wanted");
         return code;
     }
-    if ((o->kind == TEXT || o->kind == LIST || o->kind == SIZE || o->kind == KV) && json_is_string(v))
+    if ((o->kind == TEXT || o->kind == MODE || o->kind == LIST || o->kind == SIZE || o->kind == KV) && json_is_string(v))
         return set(from, o, all, json_string_value(v));
     return complain(from, o->kind == COUNT || o->kind == REAL ? "a number is wanted" : "a string is wanted");
 }
@@ -290,6 +301,8 @@ static int parse_option(struct options *all, int argc, char **argv, int *i, cons
     struct origin from = {NULL, o->name};
     if (o->kind == FLAG && value)
         return complain(from, "takes no value");
+    if (o->kind == MODE && !value)
+        value = "strict";
     if (o->kind != FLAG && !value) {
         if (*i + 1 == argc)
             return complain(from, "needs a value");
@@ -319,10 +332,12 @@ static int check_together(const struct options *o)
         problem = "--tls-cert and --tls-key go together";
     else if (o->unix_path && o->tls_cert)
         problem = "--tls-cert has no place on a Unix socket";
-    else if (o->hmac_key && !o->unix_path)
-        problem = "--hmac-key goes with --unix";
     else if (o->isolate && strcmp(o->isolate, "fork") != 0)
         problem = "--isolate: fork is wanted";
+    else if (o->sandbox && strcmp(o->sandbox, "strict") != 0 && strcmp(o->sandbox, "best-effort") != 0)
+        problem = "--sandbox: strict or best-effort is wanted";
+    else if (o->warms.n && o->cache_bytes == 0)
+        problem = "--warm needs a cache: --cache-bytes is 0";
     else if (o->kv_dir_bytes && !o->kv_dir)
         problem = "--kv-dir-bytes goes with --kv-dir";
     else if (o->max_body == 0)
@@ -336,6 +351,7 @@ int options_parse(struct options *o, int argc, char **argv)
 {
     *o = (struct options){.host = "127.0.0.1", .port = 8080, .parallel = 16, .cache_bytes = SIZE_DEFAULT, .max_queue = 1024,
                           .max_body = 16 << 20, .max_conns = 4096, .timeout = 60, .keep_alive = 300, .drain = 30, .workers = 4,
+                          .hmac_skew = 60, .hmac_nonces = 65536, .max_children = 64,
                           .max_responses = 10000, .responses_bytes = 1 << 30, .response_states_bytes = SIZE_DEFAULT};
     int code = parse_all(o, argc, argv, "config");
     if (code == 0 && o->config)

@@ -12,6 +12,7 @@ struct options {
     const char *model, *alias;
     struct text_list loras, steers; /* NAME=FILE */
     const char *lora_dir;   /* where POST /lora/load finds files; NULL: it loads none */
+    struct text_list warms; /* files of prompts */
     uint32_t threads, ctx, parallel;
     int32_t kv_type;
     uint64_t cache_bytes;   /* SIZE_DEFAULT: from the memory that is there */
@@ -27,6 +28,7 @@ struct options {
     /* who may, and how much */
     struct text_list api_keys;
     const char *api_key_file, *hmac_key;
+    uint32_t hmac_skew, hmac_nonces; /* seconds; how many are remembered */
     const char *cors_origin;
     double rate_limit;      /* requests a second of one client; 0: no limit */
     uint32_t max_queue;     /* generating requests that wait beyond --parallel */
@@ -36,7 +38,9 @@ struct options {
     uint32_t keep_alive;    /* seconds */
     uint32_t drain;         /* seconds */
     const char *isolate;    /* NULL or "fork" */
-    bool sandbox;
+    uint32_t max_children, child_time; /* time: seconds of the processor; 0: no limit */
+    uint64_t child_memory;  /* 0: no limit */
+    const char *sandbox;    /* NULL, "strict" or "best-effort" */
     struct text_list move_headers; /* beginnings of lines that Anthropic's system prompt has at its end instead of its beginning */
     const char *access_log; /* a path, "-", or NULL */
     const char *config;

@@ -3,8 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #include "http_core.h"
+
+enum { MAX_QUERIES = 64 };
 
 /* Headers that the parser has no number for and that something here asks for. */
 static const char *const custom_headers[] = {
@@ -93,7 +96,7 @@ static void copy_custom_headers(struct call *call, struct lws *wsi)
 
 static void copy_queries(struct call *call, struct lws *wsi)
 {
-    for (int i = 0; i < 64; i++) {
+    for (int i = 0; i < MAX_QUERIES; i++) {
         int n = lws_hdr_fragment_length(wsi, WSI_TOKEN_HTTP_URI_ARGS, i);
         char *text = n > 0 ? malloc((size_t)n + 1) : NULL;
         if (!text)
@@ -175,6 +178,43 @@ static bool answer_options(struct call *call, const struct bytes *allow)
         call_header_add(call, "access-control-max-age", "86400");
     }
     call_bytes(call, 204, NULL, "", 0);
+    return false;
+}
+
+/* --hmac-key: method, path, query and body are what the holder of the key has sent, now and once. */
+static bool check_signature(struct call *call)
+{
+    struct hmac_arg args[MAX_QUERIES];
+    struct hmac_message m = {.method = call->method, .path = call->path, .body = call->body.data, .body_len = call->body.len,
+                             .timestamp = call_header(call, "x-infer-timestamp"), .nonce = call_header(call, "x-infer-nonce"),
+                             .signature = call_header(call, "x-infer-signature")};
+    if (!call->http->hmac || (call->route && call->route->flags & ROUTE_OPEN))
+        return true;
+    for (const struct pair *p = call->queries; p; p = p->next) /* the last one is first */
+        m.n_args++;
+    m.args = args;
+    size_t at = m.n_args;
+    for (const struct pair *p = call->queries; p; p = p->next)
+        args[--at] = (struct hmac_arg){p->name, p->bare ? NULL : p->value};
+    if (strcmp(m.method, "WS") == 0)
+        m.method = "GET";
+    enum hmac_verdict verdict = hmac_check(call->http->hmac, &m, (int64_t)time(NULL));
+    if (verdict == HMAC_OK)
+        return true;
+    if (verdict == HMAC_FULL)
+        call_header_add(call, "retry-after", "1");
+    call_error(call, hmac_status(verdict), NULL, verdict == HMAC_FULL ? NULL : "invalid_signature", NULL, "%s", hmac_text(verdict));
+    return false;
+}
+
+/* Before a body is read there is nothing to compare, but a request without a signature goes at once. An upgrade has no body, whatever it says. */
+static bool check_signed(struct call *call)
+{
+    if (call->body_wanted == 0 || strcmp(call->method, "WS") == 0)
+        return check_signature(call);
+    if (!call->http->hmac || call_header(call, "x-infer-signature") || (call->route && call->route->flags & ROUTE_OPEN))
+        return true;
+    call_error(call, hmac_status(HMAC_BAD), NULL, "invalid_signature", NULL, "%s", hmac_text(HMAC_BAD));
     return false;
 }
 
@@ -265,7 +305,7 @@ static void check_all(struct call *call, struct lws *wsi)
     ok = ok && check_origin(call);
     if (ok && !call->route && strcmp(call->method, "OPTIONS") == 0)
         ok = answer_options(call, &allow);
-    (void)(ok && check_key(call) && check_route(call, status, &allow) && check_rate(call) && check_body(call) && check_load(call));
+    (void)(ok && check_signed(call) && check_key(call) && check_route(call, status, &allow) && check_rate(call) && check_body(call) && check_load(call));
     bytes_free(&allow);
 }
 
@@ -305,7 +345,8 @@ struct call *request_begin(struct conn *conn, const char *method)
 static void run(struct job *job)
 {
     struct call *call = (struct call *)job;
-    call->route->handler(call->server, call);
+    if (call->body_wanted == 0 || check_signature(call)) /* here, since a long body takes its time */
+        call->route->handler(call->server, call);
     call_release(call);
 }
 

@@ -88,11 +88,11 @@ static bool allow(int rules, const char *path, uint64_t access)
     return ok;
 }
 
-static bool allow_list(int rules, const char *const *paths, size_t n, uint64_t access, bool may_lack, char *error, size_t capacity)
+static bool allow_list(int rules, const struct sandbox_path *paths, size_t n, uint64_t access, char *error, size_t capacity)
 {
     for (size_t i = 0; i < n; i++)
-        if (!allow(rules, paths[i], access) && !(may_lack && errno == ENOENT))
-            return failed(error, capacity, "cannot allow", paths[i]);
+        if (!allow(rules, paths[i].path, access))
+            return failed(error, capacity, "cannot allow", paths[i].path);
     return true;
 }
 
@@ -100,9 +100,11 @@ static bool allow_all(int rules, const struct sandbox_options *o, uint64_t handl
 {
     const uint64_t read = FS_READ_FILE | FS_READ_DIR;
     const uint64_t write = (FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR | FS_MAKE_REG | FS_REFER | FS_TRUNCATE) & handled;
-    return allow_list(rules, system_paths, sizeof system_paths / sizeof system_paths[0], read, true, error, capacity) &&
-           allow_list(rules, o->readable, o->n_readable, read, false, error, capacity) &&
-           allow_list(rules, o->writable, o->n_writable, read | write, false, error, capacity);
+    for (size_t i = 0; i < sizeof system_paths / sizeof system_paths[0]; i++)
+        if (!allow(rules, system_paths[i], read) && errno != ENOENT)
+            return failed(error, capacity, "cannot allow", system_paths[i]);
+    return allow_list(rules, o->readable, o->n_readable, read, error, capacity) &&
+           allow_list(rules, o->writable, o->n_writable, read | write, error, capacity);
 }
 
 static bool restrict_files(const struct sandbox_options *o, char *error, size_t capacity)
@@ -316,11 +318,11 @@ static int count_threads(void)
     return n;
 }
 
-static json_t *names_of(const char *const *paths, size_t n)
+static json_t *names_of(const struct sandbox_path *paths, size_t n)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++)
-        (void)json_array_append_new(list, json_string(paths[i]));
+        (void)json_array_append_new(list, json_string(paths[i].name));
     return list;
 }
 

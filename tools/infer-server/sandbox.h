@@ -7,10 +7,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct sandbox_path { const char *path, *name; }; /* name: what /info calls it */
 struct sandbox_options {
-    const char *const *writable; /* folders and files, which exist: read and written; everything below a folder too */
+    const struct sandbox_path *writable; /* folders and files, which exist: read and written; everything below a folder too */
     size_t n_writable;
-    const char *const *readable; /* in addition to the system's libraries, /proc, and the like */
+    const struct sandbox_path *readable; /* in addition to the system's libraries, /proc, and the like */
     size_t n_readable;
     bool forks;                  /* the process will fork children and end them (--isolate fork) */
     bool best_effort;            /* goes on without what this kernel does not have */
@@ -20,7 +21,7 @@ struct sandbox_options {
 bool sandbox_enter(const struct sandbox_options *options, char *error, size_t capacity);
 /* In a forked child: no more processes, and signals to itself only. Does nothing where no sandbox is. */
 bool sandbox_child(char *error, size_t capacity);
-/* What is in force, for /info: {"enabled": false}, or landlock (the version of its ABI; 0: not there), seccomp, no_new_privs, write and read (paths). */
+/* What is in force, for /info: {"enabled": false}, or landlock (the version of its ABI; 0: not there), seccomp, no_new_privs, write and read (names). */
 json_t *sandbox_json(void);
 
 #endif

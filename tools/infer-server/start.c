@@ -87,7 +87,7 @@ static int open_engine(struct server *s, const struct options *o)
     char *cache = kv_folder(o, "cache");
     INFER_INIT(&err);
     INFER_INIT(&eo);
-    eo.threads = o->threads;
+    eo.threads = o->threads ? o->threads : o->isolate ? 1 : 0; /* children share the cores by being many */
     eo.kv_budget = o->kv_budget;
     eo.cache_bytes = cache_bytes(o);
     eo.log = log_line;
