@@ -9,6 +9,7 @@ extern const struct route health_routes[];
 extern const struct route info_routes[];
 extern const struct route native_chat_routes[];
 extern const struct route native_infer_routes[];
+extern const struct route native_score_routes[];
 extern const struct route native_text_routes[];
 extern const struct route openai_chat_routes[];
 extern const struct route openai_completions_routes[];
@@ -25,6 +26,7 @@ const struct route *const route_tables[] = {
     info_routes,
     native_chat_routes,
     native_infer_routes,
+    native_score_routes,
     native_text_routes,
     openai_chat_routes,
     openai_completions_routes,
