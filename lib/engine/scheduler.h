@@ -154,6 +154,9 @@ void answer_finish(infer_scheduler *s, struct answer *a, int32_t reason, const i
 /* The same for all choices that have not ended. */
 void request_finish(infer_scheduler *s, infer_request *r, int32_t reason, const infer_error *why);
 
+/* Something failed for this choice, or, while the prompt that all share is computed, for all. */
+void answer_fail(infer_scheduler *s, struct answer *a, infer_status st, infer_error *why);
+
 /* scheduler_share.c: prompts with the same beginning. */
 /* Whether the request, which waits, had better go on waiting for a prompt that is under way; it is the follower of that then. */
 bool share_follow(infer_scheduler *s, infer_request *r);
@@ -166,7 +169,7 @@ void share_take(infer_scheduler *s, infer_request *r);
 /* Fills items and stepped; returns how many. */
 uint32_t scheduler_plan(infer_scheduler *s);
 /* A step had no memory for this answer. */
-void scheduler_make_room(infer_scheduler *s, struct answer *a, const infer_error *why);
+void scheduler_make_room(infer_scheduler *s, struct answer *a, infer_error *why);
 /* The answer leaves the batch, its state stays as it is. */
 void answer_set_aside(infer_scheduler *s, struct answer *a);
 void answer_activate(infer_scheduler *s, struct answer *a);

@@ -210,3 +210,12 @@ void request_finish(infer_scheduler *s, infer_request *r, int32_t reason, const 
             answer_finish(s, &r->answers[i], reason, why);
     request_release(r);
 }
+
+void answer_fail(infer_scheduler *s, struct answer *a, infer_status st, infer_error *why)
+{
+    why->code = st;
+    if (a->request->started)
+        answer_finish(s, a, INFER_FINISH_ERROR, why);
+    else
+        request_finish(s, a->request, INFER_FINISH_ERROR, why);
+}

@@ -238,10 +238,8 @@ static void free_memory_of(infer_scheduler *s, struct answer *a)
     if (a->state == ANSWER_ACTIVE)
         answer_set_aside(s, a);
     infer_status st = answer_free_state(s, a, &e);
-    if (st != INFER_OK) {
-        e.code = st;
-        answer_finish(s, a, INFER_FINISH_ERROR, &e);
-    }
+    if (st != INFER_OK)
+        answer_fail(s, a, st, &e);
 }
 
 /* Memory for an answer that is to become active: what it needs beyond what it holds. When nobody is active, it may take it from all others. */
@@ -301,8 +299,7 @@ static void come_back(infer_scheduler *s, struct answer *a)
     bool was = s->short_of_memory;
     infer_status st = answer_bring_back(s, a, &e);
     if (st != INFER_OK) {
-        e.code = st;
-        answer_finish(s, a, INFER_FINISH_ERROR, &e);
+        answer_fail(s, a, st, &e);
         return;
     }
     answer_leave(s, a);
@@ -428,12 +425,12 @@ uint32_t scheduler_plan(infer_scheduler *s)
     return n;
 }
 
-void scheduler_make_room(infer_scheduler *s, struct answer *a, const infer_error *why)
+void scheduler_make_room(infer_scheduler *s, struct answer *a, infer_error *why)
 {
     struct answer *last = last_in_order(s, INT64_MAX, true);
     bool alone = s->n_active == 1 && (!last || last == a);
     if (alone && ++a->failed_alone > 1) {
-        answer_finish(s, a, INFER_FINISH_ERROR, why);
+        answer_fail(s, a, why->code, why);
         return;
     }
     if (alone || !last)

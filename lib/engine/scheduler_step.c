@@ -61,8 +61,7 @@ static void take_token(infer_scheduler *s, struct answer *a, uint64_t now)
             st = generate_take(a->session, &ev, &e);
     }
     if (st != INFER_OK) {
-        e.code = st;
-        answer_finish(s, a, INFER_FINISH_ERROR, &e);
+        answer_fail(s, a, st, &e);
     } else if (ev.kind == INFER_EVENT_DONE) {
         answer_done(s, a, &ev);
     }
@@ -77,8 +76,7 @@ static void fork_choices(infer_scheduler *s, infer_request *r)
         infer_error e = {.size = (uint32_t)sizeof e};
         infer_status st = session_copy(first, &a->session, &e);
         if (st != INFER_OK) {
-            e.code = st;
-            answer_finish(s, a, INFER_FINISH_ERROR, &e);
+            answer_fail(s, a, st, &e);
             continue;
         }
         a->session->sampler.set.seed += i;
@@ -186,7 +184,7 @@ static infer_status run(infer_scheduler *s, uint32_t n, infer_cancel *cancel, in
                 (void)err_set(&own, one, "%s", infer_status_message(one));
             own.code = one;
             if (!wants_memory(one))
-                answer_finish(s, a, INFER_FINISH_ERROR, &own);
+                answer_fail(s, a, one, &own);
             else if (!made_room)
                 scheduler_make_room(s, a, &own);
             made_room |= wants_memory(one);

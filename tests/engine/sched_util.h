@@ -190,6 +190,24 @@ static inline void sched_event(void *user, infer_request *r, const infer_request
     }
 }
 
+/* KV bytes of up to 64 elements. */
+static inline uint64_t sched_page_bytes(infer_model *m)
+{
+    infer_session *s;
+    infer_step_item it;
+    infer_session_info i;
+    int32_t id = 1;
+    INFER_INIT(&it);
+    INFER_INIT(&i);
+    ok(infer_session_create(m, NULL, &s, &error));
+    ok(infer_session_append(s, &id, 1, &error));
+    it.session = s;
+    ok(infer_step(&it, 1, NULL, &error));
+    ok(infer_session_get_info(s, &i, &error));
+    infer_session_release(s);
+    return i.kv_bytes;
+}
+
 static inline infer_scheduler *sched_new(infer_model *model, const infer_scheduler_options *o)
 {
     infer_scheduler *s;

@@ -10,23 +10,6 @@ enum { N = 32 };
 static struct sched_case cases[N];
 static struct sched_answer want[N], got[N];
 
-static uint64_t page_bytes_of(infer_model *m)
-{
-    infer_session *s;
-    infer_step_item it;
-    infer_session_info i;
-    int32_t id = 1;
-    INFER_INIT(&it);
-    INFER_INIT(&i);
-    ok(infer_session_create(m, NULL, &s, &error));
-    ok(infer_session_append(s, &id, 1, &error));
-    it.session = s;
-    ok(infer_step(&it, 1, NULL, &error));
-    ok(infer_session_get_info(s, &i, &error));
-    infer_session_release(s);
-    return i.kv_bytes;
-}
-
 /* growing: short prompts with long answers */
 static void make_cases(infer_model *m, bool growing)
 {
@@ -98,7 +81,7 @@ static void test_short_of_memory(void **state)
     (void)state;
     const char *folder = tempdir_make();
     infer_model *plain = sched_model(0, 0);
-    uint64_t page_bytes = page_bytes_of(plain);
+    uint64_t page_bytes = sched_page_bytes(plain);
     infer_model_release(plain);
     for (int way = 0; way < 8; way++) {
         infer_scheduler_options o;
@@ -121,11 +104,71 @@ static void test_short_of_memory(void **state)
     tempdir_remove();
 }
 
+/* Sliding windows, and adapters that change from request to request, in one batch. */
+static void test_windows_and_adapters(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        infer_model *m = sched_model_of(fixture_path("gemma3"), 1, way & 1 ? 64u << 20 : 0, 0);
+        infer_adapter *lora;
+        infer_scheduler_options o;
+        INFER_INIT(&o);
+        o.step_elements = way & 2 ? 5 : 0;
+        o.kv_budget = way & 2 ? 40 * sched_page_bytes(m) : 0;
+        ok(infer_adapter_open_path(m, INFER_SOURCE_DIR "/tests/data/adapters/lora-gemma3", &lora, &error));
+        for (uint32_t k = 0; k < N; k++) {
+            sched_case_of(&cases[k], k, sched_vocab(m));
+            cases[k].generate.max_tokens *= 2;
+            cases[k].session.n_ctx = 512;
+            cases[k].session.kv_type = k % 4 == 3 ? INFER_KV_MIXED_F16 : INFER_KV_F16;
+            cases[k].adapter = k % 3 ? lora : NULL;
+            cases[k].scale = k % 3 == 1 ? 1.0f : 0.5f;
+            sched_alone(m, &cases[k], 0, &want[k]);
+        }
+        run_all(m, &o, 77 + (uint64_t)way);
+        infer_adapter_release(lora);
+        infer_model_release(m);
+    }
+}
+
+/* Priorities and too little memory at once. */
+static void test_windows_short_of_memory(void **state)
+{
+    (void)state;
+    const char *folder = tempdir_make();
+    for (int way = 0; way < 4; way++) {
+        infer_model *m = sched_model_of(fixture_path("gemma3"), 1, way & 1 ? 64u << 20 : 0, 0);
+        infer_scheduler_options o;
+        INFER_INIT(&o);
+        o.max_active = 4;
+        o.kv_budget = 16 * sched_page_bytes(m);
+        o.reserve_tokens = 1;
+        if (way & 2) {
+            o.spill_path = folder;
+            o.spill_path_len = INFER_ZSTR;
+        }
+        for (uint32_t k = 0; k < N; k++) {
+            sched_case_of(&cases[k], k, sched_vocab(m));
+            cases[k].flags = INFER_REQUEST_IGNORE_EOS;
+            cases[k].generate.max_tokens = 60;
+            cases[k].session.n_ctx = 512;
+            cases[k].priority = (int32_t)(k % 5);
+            sched_alone(m, &cases[k], 0, &want[k]);
+        }
+        assert_true(run_all(m, &o, 5).preemptions > 0);
+        infer_model_release(m);
+    }
+    assert_int_equal(tempdir_count("aside"), 0);
+    tempdir_remove();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_order_and_pieces),
         cmocka_unit_test(test_short_of_memory),
+        cmocka_unit_test(test_windows_and_adapters),
+        cmocka_unit_test(test_windows_short_of_memory),
     };
     return cmocka_run_group_tests_name("scheduler_mixed", tests, NULL, NULL);
 }
