@@ -5,6 +5,7 @@ import atexit
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -339,6 +340,53 @@ def test_other_errors():
         assert answer.status == 401 and answer.json()["error"]["type"] == "authentication_error" and answer.json()["request_id"]
         for key in ({"x-api-key": "k"}, {"authorization": "Bearer k"}):
             assert keyed.post("/v1/messages", body(), key).status == 200
+
+
+def test_models():
+    """In Anthropic's shape for those who send its version; pages; adapters are models too."""
+    page = host().get("/v1/models", **HEADERS).json()
+    assert sorted(page) == ["data", "first_id", "has_more", "last_id"] and page["first_id"] == page["last_id"] == "tiny" and page["has_more"] is False
+    model = page["data"][0]
+    assert model["type"] == "model" and model["id"] == "tiny" and model["created_at"].endswith("Z") and model["max_input_tokens"] == 512
+    assert host().get("/v1/models/tiny", **HEADERS).json() == model
+    with Server(BINARY) as other:
+        assert other.get("/v1/models").json()["object"] == "list"  # OpenAI's
+        assert other.get("/v1/models", **{"anthropic-version": "2023-06-01"}).json()["last_id"] == "tiny"
+    for query, word in [("limit=0", "limit"), ("limit=x", "limit"), ("limit=1001", "limit"), ("after_id=nobody", "after_id"),
+                        ("after_id=tiny&before_id=tiny", "before_id")]:
+        answer = host().get("/v1/models?" + query)
+        assert answer.status == 400 and word in answer.json()["error"]["message"], answer.text
+    for query in ("after_id=tiny", "before_id=tiny"):
+        page = host().get("/v1/models?" + query).json()
+        assert page == {"data": [], "has_more": False, "first_id": None, "last_id": None}, page
+    answer = host().get("/v1/models/nobody")
+    assert answer.status == 404 and answer.json()["error"]["type"] == "not_found_error" and answer.json()["type"] == "error"
+    assert host().post("/v1/elsewhere", {}).json()["error"]["type"] == "not_found_error"
+
+
+def test_pages_of_models():
+    names = [f"tone{i}" for i in range(5)]
+    paths = {name: os.path.join(SCRATCH, name) for name in ("kind.txt", "rude.txt", "vector.gguf")}
+    for name, text in (("kind.txt", "How kind\nSo good of you\n"), ("rude.txt", "How rude\nGo away\n")):
+        with open(paths[name], "w", encoding="utf-8") as out:
+            out.write(text)
+    subprocess.run([os.path.join(os.path.dirname(BINARY), "infer-steer"), "-m", TINY, "-p", paths["kind.txt"], "-n", paths["rude.txt"],
+                    "-o", paths["vector.gguf"]], check=True, stdout=subprocess.DEVNULL)
+    options = [x for name in names for x in ("--steer", f"{name}={paths['vector.gguf']}")]
+    with Server(BINARY, *options, headers=HEADERS) as server:
+        got, query = [], "limit=2"
+        for _ in range(4):
+            page = server.get("/v1/models?" + query).json()
+            got += [model["id"] for model in page["data"]]
+            if not page["has_more"]:
+                break
+            query = "limit=2&after_id=" + page["last_id"]
+        assert got == ["tiny"] + names, got
+        back = server.get("/v1/models?limit=2&before_id=tone3").json()
+        assert [m["id"] for m in back["data"]] == ["tone1", "tone2"] and back["has_more"] is True
+        assert server.get("/v1/models/tone4").json()["id"] == "tone4"
+        message = server.post("/v1/messages", body(model="tone4")).json()
+        assert message["model"] == "tone4" and message["content"]
 
 
 def test_damaged_bodies():

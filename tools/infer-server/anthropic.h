@@ -32,6 +32,10 @@ struct anthropic_prompt {
 };
 bool anthropic_prompt_make(struct server *server, struct call *call, const struct anthropic_request *r, struct anthropic_prompt *out);
 
+/* GET /v1/models and /v1/models/{id} for clients that send anthropic-version: openai_models.c has the routes. */
+void anthropic_list_models(struct server *server, struct call *call);
+void anthropic_get_model(struct server *server, struct call *call);
+
 extern const struct route anthropic_routes[];
 
 #endif

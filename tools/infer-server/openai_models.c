@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "adapters.h"
+#include "anthropic.h"
 #include "openai.h"
 
 static json_t *model_json(const struct server *server, const char *name, bool adapter)
@@ -20,6 +21,10 @@ static json_t *model_json(const struct server *server, const char *name, bool ad
 
 static void list_models(struct server *server, struct call *call)
 {
+    if (call_api(call) == API_ANTHROPIC) {
+        anthropic_list_models(server, call);
+        return;
+    }
     json_t *data = json_array(), *adapters = adapters_json(server), *a;
     size_t i;
     json_array_append_new(data, model_json(server, server->name, false));
@@ -31,6 +36,10 @@ static void list_models(struct server *server, struct call *call)
 
 static void get_model(struct server *server, struct call *call)
 {
+    if (call_api(call) == API_ANTHROPIC) {
+        anthropic_get_model(server, call);
+        return;
+    }
     const char *name = call_arg(call);
     infer_adapter *adapter = NULL;
     bool base = strcmp(name, server->name) == 0;

@@ -302,6 +302,8 @@ static void check_all(struct call *call, struct lws *wsi)
     call->arg = call->arg_copy;
     if (call->route)
         call->api = call->route->api;
+    if (call->api == API_OPENAI && call_header(call, "anthropic-version")) /* paths that both have, and those that nobody serves */
+        call->api = API_ANTHROPIC;
     ok = ok && check_origin(call);
     if (ok && !call->route && strcmp(call->method, "OPTIONS") == 0)
         ok = answer_options(call, &allow);
