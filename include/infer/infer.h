@@ -1139,7 +1139,8 @@ enum {
     INFER_CACHE_DIFFERS = 3,        /* what is stored goes on differently from element `difference` on */
     INFER_CACHE_EVICTED = 4,        /* more was stored once, and evicted */
     INFER_CACHE_OTHER_ADAPTERS = 5, /* the same tokens are stored under other adapters from element `difference` on */
-    INFER_CACHE_OTHER_SALT = 6,     /* more of it is stored under another salt. For the host's eyes: do not tell tenants of each other */
+    INFER_CACHE_OTHER_SALT = 6,     /* more of it is stored under another salt. For the host's eyes: tenants are told
+                                      own_reason */
     INFER_CACHE_OTHER_KV_TYPE = 7,  /* more of it is stored in another KV type */
     INFER_CACHE_EMPTY = 8,          /* nothing is stored for this model, KV type and salt */
     INFER_CACHE_FAILED = 9          /* memory ran out while looking up; the session computes everything */
@@ -1156,6 +1157,9 @@ typedef struct infer_cache_report {
     uint64_t difference;  /* the first element that is not stored */
     uint64_t near_length; /* not 0: a near miss. A stored prefix of this length is the same in at least 1,024 elements and 9 of 10 of its length,
                              and then differs: look for a date or a counter in the prompt */
+    int32_t own_reason;   /* the same as reason, but found without a look at other salts: what may be told to a tenant. It depends on what sessions of
+                             this salt did (and on memory) alone */
+    uint32_t reserved;
 } infer_cache_report;
 INFER_API infer_status infer_session_cache_report(const infer_session *session, infer_cache_report *out, infer_error *err);
 

@@ -164,6 +164,8 @@ typedef struct infer_request_info {
     uint64_t preemptions;
     uint64_t submitted, started, first_token, ended; /* by the scheduler's clock; 0: not yet */
     double prompt_logprob;     /* with prompt_logprobs: the sum over the prompt's tokens; else 0 */
+    int32_t own_reason;        /* as in infer_cache_report: what a tenant may be told */
+    uint32_t reserved;
 } infer_request_info;
 INFER_API infer_status infer_request_get_info(infer_request *request, infer_request_info *out, infer_error *err);
 /* With INFER_REQUEST_KEEP, from a choice's DONE on: its state. Errors: STATE (not kept, not ended), ARGUMENT (no such choice). */

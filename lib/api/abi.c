@@ -384,7 +384,9 @@ AT(infer_cache_report, reused, 16);
 AT(infer_cache_report, rerun, 24);
 AT(infer_cache_report, difference, 32);
 AT(infer_cache_report, near_length, 40);
-SIZE(infer_cache_report, 48);
+AT(infer_cache_report, own_reason, 48);
+AT(infer_cache_report, reserved, 52);
+SIZE(infer_cache_report, 56);
 
 AT(infer_cache_stats, size, 0);
 AT(infer_cache_stats, reserved, 4);

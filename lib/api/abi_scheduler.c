@@ -92,7 +92,9 @@ AT(infer_request_info, started, 64);
 AT(infer_request_info, first_token, 72);
 AT(infer_request_info, ended, 80);
 AT(infer_request_info, prompt_logprob, 88);
-SIZE(infer_request_info, 96);
+AT(infer_request_info, own_reason, 96);
+AT(infer_request_info, reserved, 100);
+SIZE(infer_request_info, 104);
 #endif
 
 typedef int abi_scheduler_not_empty; /* a translation unit needs a declaration */

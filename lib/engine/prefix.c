@@ -106,7 +106,7 @@ static void report(infer_session *s, const struct kv_cache_found *f, uint64_t ha
     s->prefix.report = (infer_cache_report){
         .size = (uint32_t)sizeof s->prefix.report, .reason = f->reason, .wanted = s->length, .difference = f->difference,
         .reused = used ? f->reused - had : 0, .rerun = f->matched > from ? f->matched - from : 0,
-        .near_length = f->near_length};
+        .near_length = f->near_length, .own_reason = f->own_reason};
 }
 
 static void find(infer_session *s, uint64_t at_most)
@@ -125,7 +125,7 @@ static void find(infer_session *s, uint64_t at_most)
     infer_status st = kv_cache_find(e->cache, &q, tables, NET_KV_GROUPS, &f, NULL);
     bool used = f.reused > s->computed;
     if (st != INFER_OK)
-        f.reason = INFER_CACHE_FAILED;
+        f.reason = f.own_reason = INFER_CACHE_FAILED;
     if (used || !q.quiet)
         report(s, &f, s->computed, used);
     s->prefix.asked = s->length;

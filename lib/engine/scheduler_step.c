@@ -107,6 +107,7 @@ static void prompt_done(infer_scheduler *s, struct answer *a)
     if (r->info.cached_tokens > r->prompt_length)
         r->info.cached_tokens = r->prompt_length;
     r->info.cache_reason = report->reason;
+    r->info.own_reason = report->own_reason;
     r->info.near_length = report->near_length;
     r->info.difference = report->difference;
     s->info.prompt_tokens += r->prompt_length;

@@ -259,7 +259,7 @@ static uint64_t other_way(const struct kv_match *m, const struct kv_key *mine, b
 }
 
 /* Whether another salt (or, with the same salt, another KV type) of the same model has more than `at` elements of it. */
-static int32_t other_domain(struct kv_cache *c, const struct kv_cache_query *q, uint64_t at)
+static int32_t other_domain(struct kv_cache *c, const struct kv_cache_query *q, uint64_t at, int32_t *own_reason)
 {
     int32_t reason = 0;
     const struct kv_tree *t = c->newest_tree;
@@ -271,9 +271,10 @@ static int32_t other_domain(struct kv_cache *c, const struct kv_cache_query *q, 
             continue;
         if (tree_match(c, tree_find(c, d), q->keys, q->length).live_at <= at)
             continue;
-        if (type)
-            return INFER_CACHE_OTHER_SALT;
-        reason = INFER_CACHE_OTHER_KV_TYPE;
+        if (!type)
+            *own_reason = INFER_CACHE_OTHER_KV_TYPE;
+        if (reason != INFER_CACHE_OTHER_SALT)
+            reason = type ? INFER_CACHE_OTHER_SALT : INFER_CACHE_OTHER_KV_TYPE;
     }
     return reason;
 }
@@ -292,14 +293,17 @@ static void explain(struct kv_cache *c, const struct kv_cache_query *q, const st
     if (other && m->at >= KV_NEAR_LEAST && m->at >= other - other / 10)
         f->near_length = other;
     f->difference = m->live_at;
-    f->reason = INFER_CACHE_HIT;
+    f->reason = f->own_reason = INFER_CACHE_HIT;
     if (m->live_at >= q->at_most)
         return;
     f->reason = m->at > m->live_at ? INFER_CACHE_EVICTED : adapters ? INFER_CACHE_OTHER_ADAPTERS : 0;
+    f->own_reason = f->reason;
+    if (f->reason)
+        return;
+    f->own_reason = other ? INFER_CACHE_DIFFERS : stored ? INFER_CACHE_ENDS : INFER_CACHE_EMPTY;
+    f->reason = other_domain(c, q, m->at, &f->own_reason);
     if (!f->reason)
-        f->reason = other_domain(c, q, m->at);
-    if (!f->reason)
-        f->reason = other ? INFER_CACHE_DIFFERS : stored ? INFER_CACHE_ENDS : INFER_CACHE_EMPTY;
+        f->reason = f->own_reason;
 }
 
 /* One group's page table for the first r elements on the way to n. */

@@ -251,6 +251,41 @@ static void test_reasons(void **state)
     close_all(&x);
 }
 
+/* Each own_reason is what the tenant is told while the others are not there, too. */
+static void test_own_reason(void **state)
+{
+    (void)state;
+    for (int others = 0; others < 2; others++) {
+        struct setting x = open_with("llama", 1 << 26, 0);
+        if (others)
+            leave(&x, 0, 130, 0);
+        infer_cache_report r = ask(&x, 0, 130, "tenant", 0);
+        assert_int_equal(r.reason, others ? INFER_CACHE_OTHER_SALT : INFER_CACHE_EMPTY);
+        assert_int_equal(r.own_reason, INFER_CACHE_EMPTY);
+        infer_session *s = session_with(&x, 0, 0, "tenant");
+        append(&x, s, 0, 0, 90);
+        append(&x, s, 3, 0, 10);
+        step(s);
+        infer_session_release(s);
+        r = ask(&x, 0, 130, "tenant", 0);
+        assert_int_equal(r.reason, others ? INFER_CACHE_OTHER_SALT : INFER_CACHE_DIFFERS);
+        assert_int_equal(r.own_reason, INFER_CACHE_DIFFERS);
+        assert_int_equal(r.difference, 90);
+        s = session_with(&x, 0, 0, "tenant2");
+        append(&x, s, 0, 0, 90);
+        step(s);
+        infer_session_release(s);
+        r = ask(&x, 0, 130, "tenant2", 0);
+        assert_int_equal(r.reason, others ? INFER_CACHE_OTHER_SALT : INFER_CACHE_ENDS);
+        assert_int_equal(r.own_reason, INFER_CACHE_ENDS);
+        r = ask(&x, 0, 90, "tenant2", 0);
+        assert_true(r.reason == INFER_CACHE_HIT && r.own_reason == INFER_CACHE_HIT);
+        r = ask(&x, INFER_KV_F32, 90, "tenant2", 0);
+        assert_true(r.reason == INFER_CACHE_OTHER_KV_TYPE && r.own_reason == INFER_CACHE_OTHER_KV_TYPE);
+        close_all(&x);
+    }
+}
+
 static void test_evicted(void **state)
 {
     (void)state;
@@ -781,7 +816,7 @@ static void test_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_splits_full), cmocka_unit_test(test_splits_window), cmocka_unit_test(test_reasons),
+        cmocka_unit_test(test_splits_full), cmocka_unit_test(test_splits_window), cmocka_unit_test(test_reasons), cmocka_unit_test(test_own_reason),
         cmocka_unit_test(test_evicted),     cmocka_unit_test(test_near_miss),     cmocka_unit_test(test_salts),
         cmocka_unit_test(test_evict_while_forked),                                cmocka_unit_test(test_adapters),
         cmocka_unit_test(test_budget),      cmocka_unit_test(test_wanted_logits), cmocka_unit_test(test_lives),

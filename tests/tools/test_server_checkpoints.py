@@ -228,6 +228,32 @@ def test_tenants_are_apart():
         shutil.rmtree(top)
 
 
+def test_reasons_tell_nothing_of_other_tenants():
+    top = tempfile.mkdtemp(prefix="infer-keys-")
+    keys = os.path.join(top, "keys")
+    with open(keys, "w", encoding="ascii") as f:
+        f.write("key-a a salt-a\nkey-b b salt-b\n")
+    mine, other = ({"Authorization": "Bearer " + k} for k in ("key-b", "key-a"))
+    prompts = [list(range(5, 205)), list(range(5, 105)) + list(range(300, 400)), list(range(5, 255)), list(range(700, 900)), list(range(5, 205))]
+    told = []
+    try:
+        for busy in (False, True):
+            with Server(SERVER, "--api-key-file", keys) as server:
+                if busy:
+                    for prompt in prompts:
+                        ask(server, "/complete", {"prompt": prompt + list(range(400, 500)), "max_tokens": 1}, headers=other)
+                caches = []
+                for prompt in prompts:
+                    answer = server.post("/complete", {"prompt": prompt, "max_tokens": 1}, mine)
+                    assert answer.status == 200 and answer.headers["x-cache-reason"] == answer.json()["cache"]["text"]
+                    caches.append(answer.json()["cache"])
+                told.append(caches)
+        assert told[0] == told[1], told
+        assert [c["reason"] for c in told[0]] == ["empty", "differs", "ends", "differs", "hit"], told[0]
+    finally:
+        shutil.rmtree(top)
+
+
 def test_a_requests_own_salt():
     with Server(SERVER) as server:
         first = ask(server, "/chat", {"messages": FIRST, "max_tokens": 1, "salt": "x"})

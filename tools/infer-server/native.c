@@ -286,6 +286,7 @@ json_t *native_session_cache(struct call *call, const infer_session *session, ui
     if (infer_session_cache_report(session, &report, NULL) != INFER_OK)
         return json_null();
     info.cache_reason = report.reason;
+    info.own_reason = report.own_reason;
     info.prompt_tokens = length;
     info.cached_tokens = held + report.reused;
     info.near_length = report.near_length;

@@ -534,15 +534,15 @@ void cache_reason_text(const infer_request_info *info, char *out, size_t capacit
         [INFER_CACHE_DIFFERS] = "differs",
         [INFER_CACHE_EVICTED] = "evicted",
         [INFER_CACHE_OTHER_ADAPTERS] = "other-adapters",
-        [INFER_CACHE_OTHER_SALT] = "ends", /* tenants must not learn of each other */
+        [INFER_CACHE_OTHER_SALT] = "empty", /* never an own_reason */
         [INFER_CACHE_OTHER_KV_TYPE] = "other-kv-type",
         [INFER_CACHE_EMPTY] = "empty",
         [INFER_CACHE_FAILED] = "failed",
     };
-    int32_t r = info->cache_reason;
+    int32_t r = info->own_reason; /* tenants must not learn of each other */
     const char *name = r >= 0 && (size_t)r < sizeof names / sizeof *names ? names[r] : "unknown";
-    if (r == INFER_CACHE_OTHER_SALT && !info->cached_tokens)
-        name = "empty";
+    if (r == INFER_CACHE_OFF && info->cached_tokens) /* nothing was looked up */
+        name = "checkpoint";
     int n = snprintf(out, capacity, "%s; %llu of %llu tokens", name, (unsigned long long)info->cached_tokens,
                      (unsigned long long)info->prompt_tokens);
     if (r == INFER_CACHE_DIFFERS && info->near_length && n > 0 && (size_t)n < capacity)
