@@ -55,6 +55,10 @@ def streamed(server, request):
     return texts, ends, logprobs, usage
 
 
+def at_rest(server):
+    return server.metric("infer_sessions_active") == 0 and server.metric("infer_requests_waiting") == 0
+
+
 def test_shape():
     with Server(SERVER) as server:
         answer = complete(server)
@@ -89,7 +93,7 @@ def test_prompts_of_all_kinds():
         assert answer.status == 400 and answer.json()["error"]["code"] == "context_length_exceeded"
         answer = server.post(PATH, body(["ok", "word " * 2000, "ok"]))
         assert answer.status == 400 and answer.json()["error"]["code"] == "context_length_exceeded"
-        until(lambda: server.metric("infer_active") == 0, "the others end too")
+        until(lambda: at_rest(server), "the others end too")
 
 
 def test_choices_of_several_prompts():
@@ -238,12 +242,13 @@ def test_wrong_parameters_are_named():
 
 def test_disconnect_ends_the_work():
     with Server(SERVER) as server:
-        request = body(["one", "two", "three"], n=8, max_tokens=400, logit_bias={"5": 100}, stream=True)
-        connections = [server.begin("POST", PATH, request) for _ in range(3)]
-        for connection, response in connections:
+        request = body(["one", "two", "three"], n=100, max_tokens=400, logit_bias={"5": 100}, stream=True)
+        for i in range(3):
+            connection, response = server.begin("POST", PATH, request)
             assert response.readline().startswith(b"data: ")
             connection.close()
-        until(lambda: server.metric("infer_active") == 0 and server.metric("infer_waiting") == 0, "nothing is computed any more")
+            until(lambda: at_rest(server), "nothing is computed any more")
+            until(lambda: server.metric("infer_requests_cancelled_total") == 3 * (i + 1), "they count as cancelled")  # pylint: disable=cell-var-from-loop
         assert text(complete(server))
 
 
