@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -424,6 +425,49 @@ def test_reasoning_of_a_thinking_template():
             assert content(off) and "reasoning_content" not in off["choices"][0]["message"]
             assert content(chat(server, reasoning_effort="none", logit_bias={close: -100})) == content(off)
             assert content(chat(server, reasoning_effort="high", logit_bias={close: -100})) == ""
+
+
+def test_adapters():
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {name: os.path.join(folder, name) for name in ("kind.txt", "rude.txt", "tone.gguf")}
+        for name, text in (("kind.txt", "How kind\nSo good of you\n"), ("rude.txt", "How rude\nGo away\n")):
+            with open(paths[name], "w", encoding="utf-8") as out:
+                out.write(text)
+        subprocess.run([os.path.join(os.path.dirname(SERVER), "infer-steer"), "-m", TINY, "-p", paths["kind.txt"], "-n", paths["rude.txt"], "-o",
+                        paths["tone.gguf"]], check=True, stdout=subprocess.DEVNULL)
+        with Server(SERVER, "--steer", "tone=" + paths["tone.gguf"]) as server:
+            base = content(chat(server))
+            one, other = (content(chat(server, adapters=[{"name": "tone", "scale": scale}])) for scale in (1, 30))
+            assert content(chat(server, adapters=[{"name": "tone", "scale": 0}])) == base != other
+            assert content(chat(server, adapters=[{"name": "tone"}])) == one
+            named = chat(server, model="tone")
+            assert content(named) == one and named["model"] == "tone"
+            assert [m["id"] for m in server.get("/v1/models").json()["data"]] == ["tiny", "tone"]
+            assert server.get("/v1/models/tone").json()["parent"] == "tiny"
+            assert content(chat(server, adapters=[{"name": "tone", "scale": 30, "first_layer": 0, "layer_count": 1}])) != other
+            assert content(chat(server, adapters=[{"name": "tone", "scale": 1, "mode": "project"}]))
+            for wrong, param in (({"first_layer": 99}, "adapters[0].first_layer"), ({"layer_count": 99}, "adapters[0].layer_count"),
+                                 ({"scale": 1e9}, "adapters[0].scale")):
+                answer = server.post(PATH, body(adapters=[{"name": "tone", **wrong}]))
+                assert answer.status == 400 and answer.json()["error"]["param"] == param, answer.text
+            assert server.post(PATH, body(adapters=[{"name": "tone"}] * 17)).json()["error"]["param"] == "adapters"
+
+
+def test_a_checkpoint_is_a_beginning():
+    with Server(SERVER, "--cache-bytes", "0") as server:
+        first = [{"role": "system", "content": "You tell of the little Red Hen. " * 8}, {"role": "user", "content": "Who is she?"}]
+        saved = server.post("/chat", {"messages": first, "max_tokens": 4, "seed": 1, "save": "turn"}).json()
+        second = {"messages": first + [{"role": "assistant", "content": saved["text"]}, {"role": "user", "content": "And then?"}]}
+        fresh, again = chat(server, **second), chat(server, checkpoint="turn", **second)
+        assert content(fresh) == content(again)
+        assert fresh["usage"]["prompt_tokens_details"]["cached_tokens"] == 0 < again["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+
+def test_salts_share_nothing():
+    with Server(SERVER) as server:
+        def cached(**more):
+            return chat(server, "word " * 100, **more)["usage"]["prompt_tokens_details"]["cached_tokens"]
+        assert cached(salt="a") == 0 and cached(salt="a") > 100 and cached(salt="b") == 0 and cached() == 0 and cached() > 100
 
 
 def test_template_errors():
