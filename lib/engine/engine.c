@@ -109,6 +109,7 @@ infer_status engine_create(const infer_engine_options *options, infer_engine **o
     infer_engine *e = *out;
     e->numerics = options->numerics;
     e->threads = d.threads;
+    e->own_threads = !d.executor;
     st = prefix_setup(e, options, err);
     if (st != INFER_OK) {
         engine_release(e);

@@ -46,6 +46,7 @@ struct infer_engine {
     struct batch_arrays *batch;
     int32_t numerics;
     uint32_t threads;
+    bool own_threads; /* the device's pool runs on threads of the library: tasks may allocate there */
     uint64_t kv_budget;
 };
 

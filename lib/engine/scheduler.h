@@ -44,6 +44,8 @@ struct answer {
     uint32_t failed_alone; /* steps in a row without memory for it, when nothing was left to set aside */
     uint64_t piece;        /* elements of this step */
     struct answer *next;   /* aside */
+    infer_event event;     /* what generate_take gave in this step, */
+    infer_status status;   /* or why it failed, with error */
     infer_error error;
     struct event_node done; /* the DONE event of a request without a callback: there whatever memory does */
     char *tail;             /* its text */
@@ -187,6 +189,9 @@ infer_status answer_free_state(infer_scheduler *s, struct answer *a, infer_error
 /* What was written is read back. An error only when the answer cannot go on without; else the rest is computed again. */
 infer_status answer_bring_back(infer_scheduler *s, struct answer *a, infer_error *err);
 void answer_forget_file(infer_scheduler *s, struct answer *a);
+
+/* scheduler_sample.c: generate_take of n different answers, on all threads of the engine; see answer.event. */
+void scheduler_sample(infer_scheduler *s, struct answer *const *answers, uint32_t n);
 
 /* scheduler_step.c */
 infer_status scheduler_step(infer_scheduler *s, int32_t *more, infer_cancel *cancel, infer_error *err);

@@ -41,12 +41,13 @@ static bool wants_memory(infer_status st)
     return st == INFER_ERROR_NO_MEMORY || st == INFER_ERROR_LIMIT;
 }
 
-static void take_token(infer_scheduler *s, struct answer *a, uint64_t now)
+/* Tells what was taken, and of the end when that has come. */
+static void tell_token(infer_scheduler *s, struct answer *a, uint64_t now)
 {
     infer_request *r = a->request;
-    infer_event ev;
-    infer_error e = {.size = (uint32_t)sizeof e};
-    infer_status st = generate_take(a->session, &ev, &e);
+    infer_event ev = a->event;
+    infer_error e = a->error;
+    infer_status st = a->status;
     if (st == INFER_OK && ev.kind == INFER_EVENT_TOKEN) {
         infer_request_event out = {.size = (uint32_t)sizeof out, .kind = INFER_REQUEST_TOKEN, .choice = a->choice, .id = ev.id, .stop_index = -1,
                                    .text = ev.text, .text_len = ev.text_len, .logprob = ev.logprob, .top_count = ev.top_count, .top = ev.top};
@@ -60,11 +61,10 @@ static void take_token(infer_scheduler *s, struct answer *a, uint64_t now)
         if (st == INFER_OK && a->session->gen.finishing)
             st = generate_take(a->session, &ev, &e);
     }
-    if (st != INFER_OK) {
+    if (st != INFER_OK)
         answer_fail(s, a, st, &e);
-    } else if (ev.kind == INFER_EVENT_DONE) {
+    else if (ev.kind == INFER_EVENT_DONE)
         answer_done(s, a, &ev);
-    }
 }
 
 /* The other choices: forks of the first, each with a seed of its own. */
@@ -143,8 +143,9 @@ static void take_tokens(infer_scheduler *s)
     for (uint32_t i = 0; i < s->n_active; i++)
         if (s->active[i]->request->started && !generate_pending(s->active[i]->session))
             ready[n++] = s->active[i];
+    scheduler_sample(s, ready, n);
     for (uint32_t i = 0; i < n; i++)
-        take_token(s, ready[i], now);
+        tell_token(s, ready[i], now);
 }
 
 static void item_done(infer_scheduler *s, struct answer *a, const infer_step_item *it)

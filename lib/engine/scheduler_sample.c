@@ -1,0 +1,45 @@
+/* Tokens of many answers are chosen side by side: with a large vocabulary, or log-probabilities, that would else take longer than computing the logits. */
+#include "base/pool.h"
+#include "engine/scheduler.h"
+
+struct sampling {
+    struct answer *answers[SCHEDULER_MAX_ACTIVE];
+};
+
+static void take(struct answer *a)
+{
+    a->error = (infer_error){.size = (uint32_t)sizeof a->error};
+    a->status = generate_take(a->session, &a->event, &a->error);
+}
+
+static void take_one(void *arg, uint32_t worker, uint64_t task)
+{
+    (void)worker;
+    take(((struct sampling *)arg)->answers[task]);
+}
+
+/* The host's functions are called on the thread that steps only, and a shift of the context takes the lock under which the pool runs. */
+static bool may_run_anywhere(const infer_session *s)
+{
+    return !s->sampler.set.callback && !(s->length == s->n_ctx && s->gen.shift_drop);
+}
+
+void scheduler_sample(infer_scheduler *s, struct answer *const *answers, uint32_t n)
+{
+    infer_engine *e = s->model->engine;
+    struct pool *pool = e->own_threads ? cpu_device_pool(e->dev) : NULL; /* tasks on a host's threads must not allocate */
+    struct sampling many;
+    uint32_t n_many = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (pool && may_run_anywhere(answers[i]->session))
+            many.answers[n_many++] = answers[i];
+        else
+            take(answers[i]);
+    if (n_many == 1) {
+        take(many.answers[0]);
+    } else if (n_many) {
+        os_mutex_lock(&e->step_lock);
+        (void)pool_run(pool, n_many, take_one, &many); /* fails with an executor only */
+        os_mutex_unlock(&e->step_lock);
+    }
+}
