@@ -162,6 +162,53 @@ static void test_windows_short_of_memory(void **state)
     tempdir_remove();
 }
 
+/* Answers whose context was shifted: what they hold cannot be computed again. With a folder they go there and come back, without one they stay. */
+static void test_shifted_answers(void **state)
+{
+    (void)state;
+    enum { SHIFTED = 6 };
+    const char *folder = tempdir_make();
+    for (int way = 0; way < 2; way++) {
+        infer_model *m = sched_model(0, 0);
+        infer_scheduler_options o;
+        int most_files = 0;
+        INFER_INIT(&o);
+        o.kv_budget = 8 * sched_page_bytes(m);
+        o.max_active = SHIFTED;
+        o.reserve_tokens = 1;
+        if (way) {
+            o.spill_path = folder;
+            o.spill_path_len = INFER_ZSTR;
+        }
+        infer_scheduler *s = sched_new(m, &o);
+        memset(got, 0, sizeof got);
+        for (uint32_t k = 0; k < SHIFTED; k++) {
+            sched_case_of(&cases[k], k, sched_vocab(m));
+            cases[k].n_ids = 60;
+            cases[k].session.n_ctx = way ? 110 : 64;
+            cases[k].generate.shift_keep = 4;
+            cases[k].generate.shift_drop = way ? 100 : 30; /* down to one page, and up to two again */
+            cases[k].generate.max_tokens = 60;
+            cases[k].flags = INFER_REQUEST_IGNORE_EOS;
+            sched_alone(m, &cases[k], 0, &want[k]);
+        }
+        for (uint32_t k = 0; k < SHIFTED; k++)
+            infer_request_release(sched_submit(s, &cases[k], &got[k]));
+        for (int32_t more = 1; more;) {
+            ok(infer_scheduler_step(s, &more, NULL, &error));
+            int files = tempdir_count("");
+            most_files = files > most_files ? files : most_files;
+        }
+        assert_true(!way || (sched_info(s).preemptions > 0 && most_files > 0));
+        infer_scheduler_release(s);
+        infer_model_release(m);
+        for (uint32_t k = 0; k < SHIFTED; k++)
+            sched_same(&want[k], &got[k]);
+        assert_int_equal(tempdir_count(""), 0);
+    }
+    tempdir_remove();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +216,7 @@ int main(void)
         cmocka_unit_test(test_short_of_memory),
         cmocka_unit_test(test_windows_and_adapters),
         cmocka_unit_test(test_windows_short_of_memory),
+        cmocka_unit_test(test_shifted_answers),
     };
     return cmocka_run_group_tests_name("scheduler_mixed", tests, NULL, NULL);
 }
