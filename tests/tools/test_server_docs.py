@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -60,6 +61,14 @@ def run(server, home, command, wanted):
         contains(json.loads(result.stdout), wanted)
 
 
+def write_adapter(path):
+    """A steering vector for models/tiny.gguf: two directions of 160 floats."""
+    rows = {f"direction.{layer}": struct.pack("<160f", *((-1) ** i / 16 for i in range(160))) for layer in (2, 3)}
+    header = json.dumps({name: {"dtype": "F32", "shape": [160], "data_offsets": [640 * i, 640 * i + 640]} for i, name in enumerate(rows)}).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(header)) + header + b"".join(rows.values()))
+
+
 def main():
     with open(PAGE, encoding="utf-8") as page:
         found = list(examples(page.read()))
@@ -69,8 +78,11 @@ def main():
     home = tempfile.mkdtemp(prefix="infer-server-docs-")
     with open(os.path.join(home, ".curlrc"), "w", encoding="utf-8") as rc:
         rc.write(f"fail\nsilent\nshow-error\nmax-time = {PATIENCE}\n")
+    adapters = os.path.join(home, "adapters")
+    os.mkdir(adapters)
+    write_adapter(os.path.join(adapters, "tone.safetensors"))
     cases = []
-    with Server(SERVER, "--kv-dir", os.path.join(home, "kv")) as server:
+    with Server(SERVER, "--kv-dir", os.path.join(home, "kv"), "--lora-dir", adapters) as server:
         for number, (heading, command, wanted) in enumerate(found, 1):
             def case(command=command, wanted=wanted):
                 run(server, home, command, wanted)

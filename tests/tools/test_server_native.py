@@ -397,5 +397,28 @@ def test_lora_without_a_folder():
         assert [a["name"] for a in server.get("/lora").json()["data"]] == ["mine"]
 
 
+# ---- A process for each connection ----
+
+def test_isolated():
+    top = tempfile.mkdtemp(prefix="infer-isolated-")
+    try:
+        with Server(SERVER, "--isolate", "fork", "--lora-dir", ADAPTERS, model=LLAMA) as server:
+            assert refused(server, "/lora/load", {"name": "x", "path": "lora-r4.gguf"}, "--isolate")["code"] == "isolated"
+            for path, body in [("/checkpoints/save", {"name": "x", "prompt": [1, 2]}), ("/complete", {"prompt": [1, 2], "save": "x"}), ("/infer", {"input": [1], "save": "x"}),
+                               ("/checkpoints/fork", {"from": "x", "to": "y"})]:
+                assert refused(server, path, body, "--kv-dir")["code"] == "needs_kv_dir"
+            assert server.get("/props").json()["checkpoints"] is False and server.get("/lora").json()["loading"] is False
+            assert ask(server, "/infer", {"input": [1, 2]})["logits"]["data"]
+        with Server(SERVER, "--isolate", "fork", "--kv-dir", os.path.join(top, "kv")) as server:
+            assert server.get("/props").json()["checkpoints"] is True
+            ask(server, "/checkpoints/save", {"name": "x", "prompt": "Once upon a time"})
+            one = ask(server, "/complete", {"checkpoint": "x", "max_tokens": 5, "temperature": 0, "save": "y"})
+            assert one["checkpoint"]["name"] == "y"
+            assert ask(server, "/complete", {"prompt": "Once upon a time", "max_tokens": 5, "temperature": 0})["text"] == one["text"]
+            assert [c["name"] for c in server.get("/checkpoints").json()["data"]] == ["x", "y"]
+    finally:
+        shutil.rmtree(top)
+
+
 if __name__ == "__main__":
     tap.main(globals())

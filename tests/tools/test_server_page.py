@@ -327,10 +327,10 @@ def test_phone_and_colours_in_chromium():
 
 
 def screenshot(path, *model):
-    with Server(SERVER, **({"model": model[0]} if model else {})) as server, Browser(server.url, 760, 560) as b:
-        b.eval("for (const [id, v] of [['max_tokens', 60], ['temperature', 0]]) document.getElementById(id).value = v")
-        b.send("Why is the sky blue? Answer in one sentence." if model else "Once upon a time")
-        b.send("And in the evening?" if model else "Who is there?")
+    with Server(SERVER, "--alias", "smollm2-135m" if model else "tiny", **({"model": model[0]} if model else {})) as server, Browser(server.url, 760, 560) as b:
+        b.eval("for (const [id, v] of [['max_tokens', 80], ['temperature', 0]]) document.getElementById(id).value = v")
+        b.send("Write two lines about the sea." if model else "Once upon a time")
+        b.send("And two about the wind." if model else "Who is there?")
         with open(path, "wb") as f:
             f.write(base64.b64decode(b.call("Page.captureScreenshot", format="png")["data"]))
 

@@ -332,6 +332,19 @@ static bool read_name(struct call *call, const json_t *body, const char **name)
     return false;
 }
 
+/* Whether clients may change the list at all. false: answered. */
+static bool may_change(struct server *server, struct call *call)
+{
+    if (!server->options->lora_dir)
+        call_error(call, 403, "permission_error", "lora_dir_not_set", NULL, "adapters cannot be loaded or unloaded: the server was started without --lora-dir");
+    else if (server->options->isolate)
+        call_error(call, 400, NULL, "isolated", NULL, "with --isolate each connection has a process of its own, and an adapter would be gone with it: --lora "
+                                                      "loads adapters for all");
+    else
+        return true;
+    return false;
+}
+
 static void lora_load(struct server *server, struct call *call)
 {
     static const struct param table[] = {{"name", PARAM_TAKEN}, {"path", PARAM_TAKEN}, {0}};
@@ -341,10 +354,8 @@ static void lora_load(struct server *server, struct call *call)
         return;
     if (!native_required(call, body, "path") || !param_string(call, body, "path", &path))
         return;
-    if (!server->options->lora_dir) {
-        call_error(call, 403, "permission_error", "lora_dir_not_set", NULL, "adapters cannot be loaded: the server was started without --lora-dir");
+    if (!may_change(server, call))
         return;
-    }
     int dir = open(server->options->lora_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0) {
         call_error(call, 500, NULL, NULL, NULL, "--lora-dir cannot be opened");
@@ -363,10 +374,8 @@ static void lora_unload(struct server *server, struct call *call)
     json_t *body = call_json_body(call);
     if (!body || !params_check(call, body, table, false) || !read_name(call, body, &name))
         return;
-    if (!server->options->lora_dir) {
-        call_error(call, 403, "permission_error", "lora_dir_not_set", NULL, "adapters cannot be unloaded: the server was started without --lora-dir");
+    if (!may_change(server, call))
         return;
-    }
     if (adapters_unload(server, name, &err) == INFER_OK)
         call_json(call, 200, json_pack("{s:s,s:s,s:b}", "object", "adapter", "name", name, "unloaded", 1));
     else
@@ -375,7 +384,7 @@ static void lora_unload(struct server *server, struct call *call)
 
 static void lora_list(struct server *server, struct call *call)
 {
-    call_json(call, 200, json_pack("{s:s,s:o,s:b}", "object", "list", "data", adapters_json(server), "loading", server->options->lora_dir != NULL));
+    call_json(call, 200, json_pack("{s:s,s:o,s:b}", "object", "list", "data", adapters_json(server), "loading", server->options->lora_dir && !server->options->isolate));
 }
 
 const struct route adapter_routes[] = {

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "options.h"
+
 /* In the store: WHOSE.NAME. WHOSE is "open" for clients without a salt, else 32 hexadecimal digits of a hash of it: no name can reach across. */
 enum { WHOSE = 32, STORED_MAX = WHOSE + 1 + CHECKPOINT_NAME_MAX + 1 };
 
@@ -68,11 +70,24 @@ infer_checkpoint *checkpoints_get(struct server *server, struct call *call, cons
     return NULL;
 }
 
+bool checkpoints_last(const struct server *server)
+{
+    return !server->options->isolate || server->options->kv_dir;
+}
+
+/* false: answered with 400: what is kept in a connection's own process would be gone with it. */
+static bool check_lasts(const struct server *server, struct call *call)
+{
+    if (!checkpoints_last(server))
+        call_error(call, 400, NULL, "needs_kv_dir", NULL, "with --isolate checkpoints are kept in --kv-dir only, and the server was started without");
+    return checkpoints_last(server);
+}
+
 bool checkpoints_may_put(struct server *server, struct call *call, const char *name, bool replace, const char *param)
 {
     char stored[STORED_MAX];
     infer_checkpoint *old = NULL;
-    if (!stored_name(call, name, param, stored))
+    if (!check_lasts(server, call) || !stored_name(call, name, param, stored))
         return false;
     if (replace || infer_store_get(server->store, server->model, stored, INFER_ZSTR, NULL, &old, NULL) == INFER_ERROR_NOT_FOUND)
         return true;
@@ -142,7 +157,7 @@ bool checkpoints_branch(struct server *server, struct call *call, const char *fr
     char stored_from[STORED_MAX], stored_to[STORED_MAX];
     infer_error err;
     INFER_INIT(&err);
-    if (!stored_name(call, from, "from", stored_from) || !stored_name(call, to, "to", stored_to))
+    if (!check_lasts(server, call) || !stored_name(call, from, "from", stored_from) || !stored_name(call, to, "to", stored_to))
         return false;
     infer_status st = infer_store_branch(server->store, stored_from, INFER_ZSTR, stored_to, INFER_ZSTR, replace ? INFER_STORE_REPLACE : 0, &err);
     if (st == INFER_ERROR_NOT_FOUND)

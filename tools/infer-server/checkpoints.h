@@ -7,6 +7,8 @@
 
 enum { CHECKPOINT_NAME_MAX = 64 };
 
+/* Whether what is saved is there for later requests. */
+bool checkpoints_last(const struct server *server);
 /* The checkpoint of a name in a field `param` of the body: a reference. NULL: answered with 400 (no such name can be), 404 or the store's error. */
 infer_checkpoint *checkpoints_get(struct server *server, struct call *call, const char *name, const char *param);
 /* Whether a checkpoint may have the name that field `param` gives, before anything is computed for it: 400 if it cannot be one, 409 if it is taken and

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "adapters.h"
+#include "checkpoints.h"
 #include "options.h"
 #include "reasoning.h"
 #include "sandbox.h"
@@ -52,7 +53,7 @@ static json_t *model_json(const struct server *s)
 static json_t *features_json(const struct options *o)
 {
     return json_pack("{s:b,s:s,s:b,s:b,s:b,s:b,s:b}", "sandbox", o->sandbox != NULL, "isolation", o->isolate ? o->isolate : "none", "hmac", o->hmac_key != NULL, "tls",
-                     o->tls_cert != NULL, "keys", o->api_keys.n || o->api_key_file, "cors", o->cors_origin != NULL, "lora_load", o->lora_dir != NULL);
+                     o->tls_cert != NULL, "keys", o->api_keys.n || o->api_key_file, "cors", o->cors_origin != NULL, "lora_load", o->lora_dir && !o->isolate);
 }
 
 static void info(struct server *server, struct call *call)
@@ -89,6 +90,7 @@ static void props(struct server *server, struct call *call)
     (void)json_object_set_new(out, "template", json_string(infer_template_is_fallback(server->tmpl) ? "fallback" : "model"));
     (void)json_object_set_new(out, "reasoning", json_boolean(tags.open != NULL));
     (void)json_object_set_new(out, "context", json_integer((json_int_t)context(server)));
+    (void)json_object_set_new(out, "checkpoints", json_boolean(!server->encoder && checkpoints_last(server)));
     (void)json_object_set_new(out, "keys", json_boolean(o->api_keys.n || o->api_key_file));
     (void)json_object_set_new(out, "defaults", json_pack("{s:f,s:f,s:i,s:f,s:f}", "temperature", 1.0, "top_p", 1.0, "top_k", 0, "min_p", 0.0,
                                                          "repetition_penalty", 1.0));

@@ -10,6 +10,7 @@ let nodes, tip, abort = null;
 let saved = []; /* names of checkpoints, oldest first */
 let conversation, count = 0;
 let adapters = [];
+let canSave = false;
 
 /* ---- The server ---- */
 
@@ -265,7 +266,9 @@ function finished(node, done) {
 
 /* Streams an answer into a node whose parent is the question. */
 async function stream(node, checkpoint) {
-  const body = { messages: messages(node.parent), ...settings(), save: `${conversation}-${++count}` };
+  const body = { messages: messages(node.parent), ...settings() };
+  if (canSave)
+    body.save = `${conversation}-${++count}`;
   if (checkpoint)
     body.checkpoint = checkpoint;
   const response = await post("chat/stream", body, { signal: abort.signal });
@@ -473,6 +476,7 @@ async function begin() {
     for (const name of NUMBERS)
       $(name).value = old.numbers ? old.numbers[name] : props.defaults[name] ?? "";
     adapters = props.adapters;
+    canSave = props.checkpoints;
     showAdapters(old.adapters || []);
     if (!props.chat)
       fail("This model is no chat model: it makes embeddings only.");
