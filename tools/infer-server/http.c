@@ -424,9 +424,20 @@ static void close_idle(struct http *http)
 {
     for (struct conn *c = http->conns, *next; c; c = next) {
         next = c->next;
-        if (!c->call && !c->closing)
+        if (!c->call && !c->closing) {
             conn_close(c);
+            c->unused = true;
+        }
     }
+}
+
+/* Whether there is a connection whose client still has something to get. */
+static bool in_use(const struct http *http)
+{
+    const struct conn *c = http->conns;
+    while (c && c->unused)
+        c = c->next;
+    return c != NULL;
 }
 
 static void begin_drain(struct http *http)
@@ -461,7 +472,7 @@ void http_run(struct http *http)
             begin_drain(http);
         if (!phase && !http->drained && atomic_load(&http->retiring))
             close_idle(http);
-        if (phase > 1 || ((phase || http->single) && http->n_conns == 0))
+        if (phase > 1 || ((phase || http->single) && !in_use(http)))
             break;
     }
     for (struct conn *c = http->conns; c; c = c->next) /* what is cut off now stops computing */

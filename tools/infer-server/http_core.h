@@ -27,6 +27,7 @@ struct conn {
     char peer[48];
     bool closing;                         /* close when everything has been sent */
     bool web_socket;
+    bool unused;                          /* closing between two requests, so nothing is on its way: nobody waits for the client to close too */
 };
 
 struct waits { struct conn *first, *last; };

@@ -69,7 +69,8 @@ static rlim_t data_limit(const struct options *o)
         (void)pthread_attr_getstacksize(&a, &stack);
         pthread_attr_destroy(&a);
     }
-    return have + o->child_memory + (rlim_t)stack * (o->threads + 6); /* the loop, the scheduler, 2 workers, the log, one to spare */
+    uint32_t threads = 4 + (o->access_log != NULL) + (o->threads > 1 ? o->threads - 1 : 0); /* event loop, scheduler, 2 workers; log; the library's */
+    return have + o->child_memory + (rlim_t)stack * threads;
 }
 
 static bool limit_child(const struct nursery *n)
