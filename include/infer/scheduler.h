@@ -5,7 +5,8 @@
  * callback, or are asked with infer_request_next.
  *
  * A request's tokens and log-probabilities depend on the request alone: not on what runs beside it, in which order requests came, what is in
- * the prefix cache, or whether it was set aside in between. The exceptions are limits of time and cancelling, which end it earlier.
+ * the prefix cache, or whether it was set aside in between. The exceptions are limits of time and cancelling, which end it earlier. docs/scheduling.md
+ * tells how requests are chosen, and what happens when memory is short.
  *
  * THREADS
  *
@@ -37,7 +38,8 @@ typedef struct infer_scheduler_options {
     uint64_t reserve_tokens; /* a request becomes active when its prompt and min(max_tokens, this) tokens of each answer fit the budget; 0: 256 */
     infer_clock_fn clock;    /* NULL: no limits of time, and all times are told as 0 */
     void *clock_user;
-    const char *spill_path;  /* a folder for the KV of answers that are set aside when memory is short: read back later. NULL: it is computed again */
+    const char *spill_path;  /* a folder, this process's own, for the KV of answers that are set aside when memory is short: read back later. NULL: it is computed
+                                again. Made when it is not there */
     uint64_t spill_path_len;
 } infer_scheduler_options;
 
@@ -113,7 +115,7 @@ enum {
 typedef struct infer_request_options {
     uint32_t size;
     uint32_t flags;          /* INFER_REQUEST_* flags */
-    int32_t priority;        /* higher goes first, and may set aside lower ones */
+    int32_t priority;        /* higher goes first, and may set aside lower ones; but a request that 256 later ones overtook goes before all */
     uint32_t n;              /* choices; 0: 1; at most 128. They share the prompt. Choice i draws with seed + i */
     uint64_t client;         /* whose request it is: waiting requests of equal priority take turns by client; 0 is a client too */
     /* The prompt, exactly one of: ids; text; messages (rendered by the model's template as infer_session_append_chat does); none of them with
@@ -168,7 +170,7 @@ typedef struct infer_request_info {
     uint32_t reserved;
 } infer_request_info;
 INFER_API infer_status infer_request_get_info(infer_request *request, infer_request_info *out, infer_error *err);
-/* With INFER_REQUEST_KEEP, from a choice's DONE on: its state. Errors: STATE (not kept, not ended), ARGUMENT (no such choice). */
+/* With INFER_REQUEST_KEEP, from a choice's DONE on: its state, as long as the request lives. Errors: STATE (not kept, not ended), ARGUMENT (no such choice). */
 INFER_API infer_status infer_request_checkpoint(infer_request *request, uint32_t choice, infer_checkpoint **out, infer_error *err);
 
 #ifdef __cplusplus

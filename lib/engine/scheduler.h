@@ -41,7 +41,7 @@ struct answer {
     bool spilled;          /* its computed state lies in the spill store only */
     bool has_file;         /* something of its name is there */
     bool approximate;      /* of what was spilled: computing it again would give something else */
-    uint32_t failed_alone; /* steps in a row without memory for it, when nothing was left to set aside */
+    uint32_t failed;       /* steps in a row in which nothing had memory, and nothing was left to set aside */
     uint64_t piece;        /* elements of this step */
     struct answer *next;   /* aside */
     infer_event event;     /* what generate_take gave in this step, */
@@ -170,8 +170,8 @@ void share_take(infer_scheduler *s, infer_request *r);
 /* scheduler_plan.c: who is active, and what each computes in this step. */
 /* Fills items and stepped; returns how many. */
 uint32_t scheduler_plan(infer_scheduler *s);
-/* A step had no memory for this answer. */
-void scheduler_make_room(infer_scheduler *s, struct answer *a, infer_error *why);
+/* A step had no memory for some answer. stuck: nor for any other. */
+void scheduler_make_room(infer_scheduler *s, infer_error *why, bool stuck);
 /* The answer leaves the batch, its state stays as it is. */
 void answer_set_aside(infer_scheduler *s, struct answer *a);
 void answer_activate(infer_scheduler *s, struct answer *a);

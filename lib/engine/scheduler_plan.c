@@ -149,9 +149,12 @@ void answer_set_aside(infer_scheduler *s, struct answer *a)
 
 /* ---- The order ---- */
 
+#define ANYBODY INT64_MAX
+#define STARVED (INT64_MAX - 1)
+
 static int64_t priority_of(const infer_request *r)
 {
-    return r->passed >= STARVED_AFTER ? INT64_MAX : r->priority;
+    return r->passed >= STARVED_AFTER ? STARVED : r->priority;
 }
 
 /* Among requests that wait. */
@@ -160,7 +163,7 @@ static bool waits_before(const infer_request *a, const infer_request *b)
     int64_t pa = priority_of(a), pb = priority_of(b);
     if (pa != pb)
         return pa > pb;
-    return pa != INT64_MAX && a->tag != b->tag ? a->tag < b->tag : a->seq < b->seq;
+    return pa != STARVED && a->tag != b->tag ? a->tag < b->tag : a->seq < b->seq;
 }
 
 /* Among answers that have begun. */
@@ -251,7 +254,7 @@ static bool make_bytes(infer_scheduler *s, const struct answer *a)
         return true;
     uint64_t need = growth(s, a);
     while (scheduler_kv_bytes(s) + reserved_bytes(s) + need > s->kv_budget) {
-        struct answer *other = last_in_order(s, s->n_active ? priority_of(a->request) : INT64_MAX, true);
+        struct answer *other = last_in_order(s, s->n_active ? priority_of(a->request) : ANYBODY, true);
         if (!other || other == a)
             return !s->n_active;
         free_memory_of(s, other);
@@ -400,18 +403,28 @@ static bool pieces_fit(infer_scheduler *s)
     return !more || scheduler_kv_bytes(s) + more <= s->kv_budget;
 }
 
+/* Sets answers aside until the pieces fit; where nothing can be, the last in the order ends. */
+static void fit_pieces(infer_scheduler *s)
+{
+    while (!pieces_fit(s)) {
+        struct answer *last = last_in_order(s, ANYBODY, true);
+        if (last && (s->n_active > 1 || last != s->active[0])) {
+            free_memory_of(s, last);
+        } else {
+            infer_error e = {.size = (uint32_t)sizeof e};
+            infer_status st = err_set(&e, INFER_ERROR_LIMIT, "the KV budget of %llu bytes is used up", (unsigned long long)s->kv_budget);
+            answer_fail(s, last_in_order(s, ANYBODY, false), st, &e);
+        }
+        cut_pieces(s);
+    }
+}
+
 uint32_t scheduler_plan(infer_scheduler *s)
 {
     uint32_t n = 0;
     admit(s);
     cut_pieces(s);
-    while (!pieces_fit(s)) {
-        struct answer *last = last_in_order(s, INT64_MAX, true);
-        if (!last || (s->n_active == 1 && last == s->active[0]))
-            break; /* alone: it tries, and ends when there is none */
-        free_memory_of(s, last);
-        cut_pieces(s);
-    }
+    fit_pieces(s);
     for (uint32_t i = 0; i < s->n_active; i++) {
         struct answer *a = s->active[i];
         if (!a->piece)
@@ -425,16 +438,15 @@ uint32_t scheduler_plan(infer_scheduler *s)
     return n;
 }
 
-void scheduler_make_room(infer_scheduler *s, struct answer *a, infer_error *why)
+void scheduler_make_room(infer_scheduler *s, infer_error *why, bool stuck)
 {
-    struct answer *last = last_in_order(s, INT64_MAX, true);
-    bool alone = s->n_active == 1 && (!last || last == a);
-    if (alone && ++a->failed_alone > 1) {
-        answer_fail(s, a, why->code, why);
+    struct answer *last = last_in_order(s, ANYBODY, true);
+    if (last && (s->n_active > 1 || last != s->active[0])) {
+        free_memory_of(s, last);
+        s->short_of_memory = true;
         return;
     }
-    if (alone || !last)
-        return; /* once more: other sessions of the engine may have ended */
-    free_memory_of(s, last);
-    s->short_of_memory = true;
+    last = last_in_order(s, ANYBODY, false);
+    if (last && stuck && ++last->failed > 1) /* once more: other sessions of the engine may have ended */
+        answer_fail(s, last, why->code, why);
 }

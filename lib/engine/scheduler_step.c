@@ -144,15 +144,27 @@ static void take_tokens(infer_scheduler *s)
         if (s->active[i]->request->started && !generate_pending(s->active[i]->session))
             ready[n++] = s->active[i];
     scheduler_sample(s, ready, n);
+    infer_error memory = {.size = (uint32_t)sizeof memory};
+    bool moved = false;
     for (uint32_t i = 0; i < n; i++)
-        tell_token(s, ready[i], now);
+        if (wants_memory(ready[i]->status)) { /* its session is as it was */
+            memory = ready[i]->error;
+            memory.code = ready[i]->status;
+        } else {
+            moved = true;
+            ready[i]->failed = 0;
+            tell_token(s, ready[i], now);
+        }
+    if (memory.code)
+        scheduler_make_room(s, &memory, !moved);
 }
 
 static void item_done(infer_scheduler *s, struct answer *a, const infer_step_item *it)
 {
     infer_request *r = a->request;
     uint64_t taken = it->session->prefix.taken, computed = it->done - taken;
-    a->failed_alone = 0;
+    if (!r->started)
+        a->failed = 0;
     os_mutex_lock(&s->lock);
     s->info.computed += computed;
     if (!r->started)
@@ -165,33 +177,39 @@ static void item_done(infer_scheduler *s, struct answer *a, const infer_step_ite
     share_update(s, r, it->session->computed < it->session->length);
 }
 
-static infer_status run(infer_scheduler *s, uint32_t n, infer_cancel *cancel, infer_error *err)
+/* An item's own failure: of the step's errors only the first one's text is known. */
+static infer_error error_of(infer_status st, infer_status first, const infer_error *text)
 {
     infer_error e = {.size = (uint32_t)sizeof e};
+    if (st == first)
+        e = *text;
+    else
+        (void)err_set(&e, st, "%s", infer_status_message(st));
+    e.code = st;
+    return e;
+}
+
+static infer_status run(infer_scheduler *s, uint32_t n, infer_cancel *cancel, infer_error *err)
+{
+    infer_error e = {.size = (uint32_t)sizeof e}, memory = e;
     infer_status st = engine_step(s->items, n, cancel, &e), result = INFER_OK;
-    bool made_room = false;
+    bool moved = false;
     for (uint32_t i = 0; i < n; i++) {
-        struct answer *a = s->stepped[i];
         infer_status one = s->items[i].status;
+        infer_error own = error_of(one, st, &e);
         if (one == INFER_OK) {
-            item_done(s, a, &s->items[i]);
+            item_done(s, s->stepped[i], &s->items[i]);
+            moved = true;
         } else if (one == INFER_ERROR_CANCELLED) {
             result = one;
+        } else if (wants_memory(one)) {
+            memory = own;
         } else {
-            /* the text is that of the first failure; others have their code's */
-            infer_error own = {.size = (uint32_t)sizeof own};
-            if (one == st)
-                own = e;
-            else
-                (void)err_set(&own, one, "%s", infer_status_message(one));
-            own.code = one;
-            if (!wants_memory(one))
-                answer_fail(s, a, one, &own);
-            else if (!made_room)
-                scheduler_make_room(s, a, &own);
-            made_room |= wants_memory(one);
+            answer_fail(s, s->stepped[i], one, &own);
         }
     }
+    if (memory.code)
+        scheduler_make_room(s, &memory, !moved);
     if (result != INFER_OK && err)
         *err = e;
     return result;

@@ -273,6 +273,68 @@ static void test_errors(void **state)
     }
 }
 
+/* An answer that outgrows the budget, the scheduler's or the engine's, ends. */
+static void test_outgrown(void **state)
+{
+    (void)state;
+    static struct sched_case c;
+    static struct sched_answer want, got;
+    for (int way = 0; way < 2; way++) {
+        infer_scheduler_options so;
+        INFER_INIT(&so);
+        uint64_t budget = sched_page_bytes(model);
+        infer_model *m = sched_model(0, way ? budget : 0);
+        so.kv_budget = way ? 0 : budget;
+        so.reserve_tokens = 1;
+        infer_scheduler *s = sched_new(m, &so);
+        memset(&got, 0, sizeof got);
+        c = *plain_case(4, 60, 60);
+        sched_alone(model, &c, 0, &want);
+        infer_request_release(sched_submit(s, &c, &got));
+        sched_run(s);
+        infer_scheduler_release(s);
+        infer_model_release(m);
+        assert_int_equal(got.reason, INFER_FINISH_ERROR);
+        assert_int_equal(got.status, INFER_ERROR_LIMIT);
+        assert_int_equal(got.n, 5); /* the 65th element has no page */
+        assert_memory_equal(got.ids, want.ids, 5 * sizeof want.ids[0]);
+    }
+}
+
+/* Answers whose shifted state can neither be computed again nor written anywhere, and no memory for any: the last ones end, the first goes on. */
+static void test_outgrown_by_shifted_ones(void **state)
+{
+    (void)state;
+    enum { SHIFTED = 3 };
+    static struct sched_answer want, got[SHIFTED];
+    for (int way = 0; way < 2; way++) {
+        infer_scheduler_options so;
+        INFER_INIT(&so);
+        uint64_t budget = 4 * sched_page_bytes(model);
+        infer_model *m = sched_model(0, way ? budget : 0);
+        so.kv_budget = way ? 0 : budget;
+        so.reserve_tokens = 1;
+        infer_scheduler *s = sched_new(m, &so);
+        memset(got, 0, sizeof got);
+        for (uint32_t k = 0; k < SHIFTED; k++) {
+            struct sched_case *c = plain_case(k, 30, 60);
+            c->session.n_ctx = 80; /* of two pages; shifted when full, to a page and a little */
+            c->generate.shift_drop = 10;
+            if (k == 0)
+                sched_alone(model, c, 0, &want);
+            infer_request_release(sched_submit(s, c, &got[k]));
+        }
+        sched_run(s);
+        infer_scheduler_release(s);
+        infer_model_release(m);
+        sched_same(&want, &got[0]);
+        for (int k = 0; k < SHIFTED; k++) {
+            assert_int_equal(got[k].ended, 1);
+            assert_true(got[k].reason == INFER_FINISH_LENGTH || (got[k].reason == INFER_FINISH_ERROR && got[k].status == INFER_ERROR_LIMIT));
+        }
+    }
+}
+
 static void test_arguments(void **state)
 {
     (void)state;
@@ -449,6 +511,8 @@ int main(void)
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_time_limits),
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_outgrown),
+        cmocka_unit_test(test_outgrown_by_shifted_ones),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_priority_sets_aside),
