@@ -195,7 +195,8 @@ bool stops_resume(const struct stops *s, const char *held, size_t lead_len, size
     *out = (struct stops_state){.lead_len = (uint8_t)lead_len};
     if (lead_len > sizeof out->lead || utf8_complete(held, lead_len) != 0 || (rest && !s->n_texts))
         return false;
-    memcpy(out->lead, held, lead_len);
+    for (size_t i = 0; i < lead_len; i++) /* held may be NULL when nothing is held */
+        out->lead[i] = held[i];
     for (size_t i = 0; i < rest; i++) {
         out->node = step(s, out->node, (uint8_t)held[lead_len + i]);
         if (s->found[out->node] >= 0)

@@ -97,7 +97,11 @@ def test_usage_errors():
                        (["--chat", "hello"], b"leave the prompt out"), (["--chat", "--info"], b"exclude"), (["--info", "x"], b"no prompt"),
                        (["--raw", "--system", "x", "y"], b"--raw leaves"), (["--kv-type", "f8"], b"mixed-f32"),
                        (["--prompt-cache-ro", "x"], b"--prompt-cache FILE"), (["--prompt-cache", "f", "--info"], b"no effect"),
-                       (["--prompt-cache", "f", "--tokenize", "x"], b"no effect")]:
+                       (["--prompt-cache", "f", "--tokenize", "x"], b"no effect"), (["--stop", "", "x"], b"1 to 1024 bytes"),
+                       (["--stop", "x" * 1025, "x"], b"1 to 1024 bytes"), (["--stop", "a"] * 65 + ["x"], b"at most 64"),
+                       (["--stop"], b"needs a value"), (["--repeat-guard", "15", "x"], b"at least 16"), (["--repeat-guard", "4097", "x"], b"at most 4096"),
+                       (["--score", "--chat"], b"exclude"), (["--score", "--embed", "x"], b"exclude"), (["--score", "--system", "s", "x"], b"--score leaves"),
+                       (["--score", "--prompt-cache", "f", "x"], b"no effect"), (["--score", ""], b"empty prompt")]:
         result = cli(*args, model=False)
         expect(result, 1, said)
         assert result.stdout == b""
@@ -214,6 +218,61 @@ def test_sampling_flags():
     assert len(set(ids)) == len(ids), "a penalised token came again"
     for flag in ("--repetition-penalty", "--frequency-penalty"):
         assert answer("--temp", "0", flag, "2", "-n", "40", "The") != answer("--temp", "0", "-n", "40", "The")
+
+
+def test_stop():
+    args = ["--temp", "0", "-n", "40", "Once upon a time"]
+    whole = answer(*args).decode().rstrip("\n")
+    for stop in (whole[20:25], whole[3], whole[10:40], whole[-4:]):
+        assert answer("--stop", stop, *args).decode() == whole[:whole.index(stop)] + "\n", stop
+    first, second = whole[12:20], whole[30:41]
+    assert whole.index(first) == 12 and whole.index(second) == 30
+    assert answer("--stop", second, "--stop", first, *args).decode() == whole[:12] + "\n"
+    got = events("--stop", second, "--stop", first, *args)
+    assert got[-1]["finish_reason"] == "stop_string" and got[-1]["stop_index"] == 1
+    assert "".join(e["text"] for e in got[:-1]) + got[-1].get("text", "") == whole[:12]
+    got = events("--stop", whole[-6:] + "?", *args)  # held back to the end
+    assert got[-1]["finish_reason"] == "length" and got[-1]["text"] == whole[-6:] and "stop_index" not in got[-1]
+    assert expect(cli("--stop", whole[20:25], "--stats", *args), 0, b"ended by stop_string")
+
+
+def test_repeat_guard():
+    stuck = ["--temp", "0", "-n", "200", "--presence-penalty=-1000", "The"]  # what came once comes again for ever
+    assert len(events(*stuck)) == 201
+    got = events("--repeat-guard", "16", *stuck)
+    assert got[-1]["finish_reason"] == "repetition" and got[-1]["completion_tokens"] < 60
+    ids = [e["id"] for e in got[:-1]][-16:]
+    assert any(ids[p:] == ids[:-p] for p in range(1, 5)), ids
+    assert events("--repeat-guard", "0", *stuck)[-1]["finish_reason"] == "length"
+
+
+def test_score():
+    text = "Once upon a time there was a little girl"
+    got = events("--score", text)
+    tokens, result = got[:-1], got[-1]
+    assert "".join(e["text"] for e in tokens) == text and all(e["logprob"] < 0 for e in tokens)
+    total = sum(e["logprob"] for e in tokens)
+    assert result["event"] == "score" and result["tokens"] == len(tokens) and abs(result["logprob"] - total) < 1e-4
+    assert abs(result["perplexity"] - math.exp(-result["logprob"] / len(tokens))) < 1e-6 * result["perplexity"]
+    plain = answer("--score", stdin=text.encode() + b"\n").decode().splitlines()
+    assert [line.split()[0] for line in plain] == ["tokens", "log-likelihood", "perplexity"]
+    assert int(plain[0].split()[1]) == len(tokens) and abs(float(plain[1].split()[1]) - result["logprob"]) < 1e-5
+    assert events("--score", "Zxq gpl wub")[-1]["perplexity"] > 10 * result["perplexity"]
+    greedy = answer("--temp", "0", "-n", "20", "Once upon a time").decode().rstrip("\n")
+    assert events("--score", "Once upon a time" + greedy)[-1]["perplexity"] < result["perplexity"]
+    assert cli("--score", text).stderr == b"", "nothing to say"
+    expect(cli("--score", "--ctx", "1", text), 1, b"no room")
+
+
+def test_score_in_windows():
+    """Each window begins with half a context of what came before: its tokens have the same log-probabilities as alone."""
+    text = "Alice was beginning to get very tired of sitting by her sister on the bank, and of having nothing to do."
+    ids = [int(line.split()[0]) for line in answer("--tokenize", text).decode().splitlines()]
+    whole, cut = events("--score", text)[:-1], events("--score", "--ctx", "16", text)[:-1]
+    assert len(ids) == 30
+    assert [e["id"] for e in whole] == [e["id"] for e in cut] == ids[1:]
+    assert [e["logprob"] for e in whole[:15]] == [e["logprob"] for e in cut[:15]]
+    assert [e["logprob"] for e in whole[15:]] != [e["logprob"] for e in cut[15:]]
 
 
 def test_exactness_flags():

@@ -13,6 +13,7 @@ enum { EXIT_OK = 0, EXIT_USAGE = 1, EXIT_MODEL = 2, EXIT_GENERATION = 3, EXIT_LI
 
 #define CLI_MAX_TEMPLATE_ARGS 64
 #define CLI_MAX_ADAPTERS 16
+#define CLI_MAX_STOPS 64 /* as in the library */
 
 /* --lora, --steer, --soft-prompt, as they came. */
 enum { ARG_LORA, ARG_STEER, ARG_SOFT_PROMPT };
@@ -36,12 +37,15 @@ struct options {
     uint32_t n_template_args;
     struct adapter_arg adapters[CLI_MAX_ADAPTERS];
     uint32_t n_adapters;
+    infer_text stops[CLI_MAX_STOPS];
+    uint32_t n_stops;
+    uint32_t repeat_guard;
     uint64_t max_tokens; /* 0: the default of the mode */
     uint32_t threads, ctx, kv_recent, cache_mib;
     uint32_t dimensions;
     int32_t cpu, kv_type, numerics, quantise, pooling;
     infer_sampling sampling;
-    bool chat, raw, prompt_cache_ro, json, stats, tokenize, info, ignore_eos, embed, embed_raw, truncate, help, version;
+    bool chat, raw, prompt_cache_ro, json, stats, tokenize, info, ignore_eos, score, embed, embed_raw, truncate, help, version;
 };
 
 struct cli {

@@ -62,6 +62,8 @@ static const char *finish_name(const struct answer *a)
     case INFER_FINISH_STOP: return "stop";
     case INFER_FINISH_LENGTH: return "length";
     case INFER_FINISH_CONTEXT: return "context";
+    case INFER_FINISH_STOP_STRING: return "stop_string";
+    case INFER_FINISH_REPETITION: return "repetition";
     default: return "interrupted";
     }
 }
@@ -93,7 +95,9 @@ static void json_done(const struct answer *a, const infer_event *ev)
     text_putf(&t, "{\"event\":\"done\",\"finish_reason\":\"%s\",\"prompt_tokens\":%llu,\"completion_tokens\":%llu,",
               finish_name(a), (unsigned long long)a->prompt_tokens, (unsigned long long)a->completion_tokens);
     text_putf(&t, "\"prompt_tps\":%.2f,\"gen_tps\":%.2f", rate(a->computed_tokens, a->prompt_s), gen_rate(a));
-    if (ev && ev->text_len) { /* half a character that was never finished */
+    if (ev && ev->stop_index >= 0)
+        text_putf(&t, ",\"stop_index\":%d", (int)ev->stop_index);
+    if (ev && ev->text_len) { /* what might have become a stop string, or half a character that was never finished */
         text_puts(&t, ",\"text\":");
         text_put_json(&t, ev->text, (size_t)ev->text_len);
     }
@@ -171,6 +175,9 @@ int generate(struct cli *c, infer_session *session, const int32_t *ids, uint64_t
     INFER_INIT(&go);
     go.max_tokens = max_tokens;
     go.flags = c->opt.ignore_eos ? INFER_IGNORE_EOS : 0;
+    go.stops = c->opt.stops;
+    go.stop_count = c->opt.n_stops;
+    go.repeat_guard = c->opt.repeat_guard;
     *a = (struct answer){.prompt_tokens = count};
     infer_status st = feed(c, session, ids, count, &err);
     if (st == INFER_OK)

@@ -14,6 +14,7 @@
 #include "options.h"
 #include "output.h"
 #include "prompt_cache.h"
+#include "score.h"
 #include "system.h"
 
 #define RAW_TOKENS 256 /* a model without a template never ends by itself */
@@ -160,6 +161,16 @@ static int run_once(struct cli *c, const struct text *prompt)
 
 /* ---- Start ---- */
 
+static int run_model(struct cli *c, const struct text *prompt)
+{
+    const char *text = prompt->data ? prompt->data : "";
+    if (c->opt.embed)
+        return run_embed(c, text, prompt->len);
+    if (c->opt.score)
+        return run_score(c, text, prompt->len);
+    return c->opt.chat ? run_chat(c) : run_once(c, prompt);
+}
+
 static int run(struct cli *c)
 {
     struct text prompt = {0};
@@ -173,7 +184,7 @@ static int run(struct cli *c)
     else if (code == EXIT_OK && c->opt.tokenize)
         code = run_tokenize(c, prompt.data ? prompt.data : "", prompt.len);
     else if (code == EXIT_OK && (code = cli_model_open(c)) == EXIT_OK)
-        code = c->opt.embed ? run_embed(c, prompt.data ? prompt.data : "", prompt.len) : c->opt.chat ? run_chat(c) : run_once(c, &prompt);
+        code = run_model(c, &prompt);
     cli_model_close(c);
     text_free(&prompt);
     return code;

@@ -143,7 +143,7 @@ static void choose_mode(struct cli *c)
 {
     infer_model_info info;
     INFER_INIT(&info);
-    c->raw = c->opt.raw;
+    c->raw = c->opt.raw || c->opt.score;
     if (c->raw || !infer_template_is_fallback(infer_model_template(c->model)))
         return;
     c->raw = true;

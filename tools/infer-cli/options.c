@@ -8,7 +8,7 @@
 
 #include "output.h"
 
-enum kind { FLAG, TEXT, COUNT32, COUNT64, REAL, CPU, KV, NUMERICS, QUANTISE, POOLING, PAIR, ADAPTER };
+enum kind { FLAG, TEXT, COUNT32, COUNT64, REAL, CPU, KV, NUMERICS, QUANTISE, POOLING, PAIR, ADAPTER, STOP };
 
 struct option {
     const char *name;
@@ -74,6 +74,8 @@ static const struct option answer_options[] = {
     {"seed", 's', COUNT64, AT(sampling.seed), 0, 0, "N",
      "another seed, another answer (default 0: the same\ncommand gives the same answer)"},
     {"ignore-eos", 0, FLAG, AT(ignore_eos), 0, 0, NULL, "go on after the end of the answer"},
+    {"stop", 0, STOP, AT(stops), 0, 0, "TEXT", "end the answer before TEXT; may be repeated"},
+    {"repeat-guard", 0, COUNT32, AT(repeat_guard), 0, 4096, "N", "end an answer whose last N tokens (16 to 4096) repeat\nthemselves four times or more (default: off)"},
 };
 
 static const struct option embed_options[] = {
@@ -83,6 +85,11 @@ static const struct option embed_options[] = {
     {"dimensions", 0, COUNT32, AT(dimensions), 0, U32_MAX, "N", "only the first N numbers, for models trained for that"},
     {"no-normalise", 0, FLAG, AT(embed_raw), 0, 0, NULL, "vectors as they come (default: of length 1)"},
     {"truncate", 0, FLAG, AT(truncate), 0, 0, NULL, "cut texts that are too long (default: refuse them)"},
+};
+
+static const struct option score_options[] = {
+    {"score", 0, FLAG, AT(score), 0, 0, NULL,
+     "print how likely the model finds the text, as it is: its\nlog-likelihood and perplexity; with --json of each token too"},
 };
 
 static const struct option output_options[] = {
@@ -100,6 +107,7 @@ static const struct group groups[] = {
     GROUP("Prompt", prompt_options),
     GROUP("Answer", answer_options),
     GROUP("Embeddings", embed_options),
+    GROUP("Scoring", score_options),
     GROUP("Output", output_options),
 };
 #define N_GROUPS (sizeof groups / sizeof groups[0])
@@ -205,6 +213,19 @@ static int add_adapter(const struct option *o, struct options *opt, const char *
     return EXIT_OK;
 }
 
+static int add_stop(const struct option *o, struct options *opt, const char *value)
+{
+    size_t len = strlen(value);
+    if (len < 1 || len > 1024)
+        return bad_value(o, value, "a text of 1 to 1024 bytes");
+    if (opt->n_stops == CLI_MAX_STOPS) {
+        complain(INFER_ERROR_ARGUMENT, "--%s: too many of them (at most %d)", o->name, CLI_MAX_STOPS);
+        return EXIT_USAGE;
+    }
+    opt->stops[opt->n_stops++] = (infer_text){value, len};
+    return EXIT_OK;
+}
+
 static int set(const struct option *o, struct options *opt, const char *value)
 {
     static const struct choice kv[] = {{"f16", INFER_KV_F16},          {"bf16", INFER_KV_BF16},           {"f32", INFER_KV_F32},
@@ -230,6 +251,7 @@ static int set(const struct option *o, struct options *opt, const char *value)
     case POOLING: return set_choice(o, field, value, pooling, "mean, cls, last or none");
     case PAIR: return add_pair(o, opt, value);
     case ADAPTER: return add_adapter(o, opt, value);
+    case STOP: return add_stop(o, opt, value);
     }
     return EXIT_USAGE;
 }
@@ -276,8 +298,8 @@ static int check_together(const struct options *o)
         complain(INFER_ERROR_ARGUMENT, "--chat reads from the keyboard: leave the prompt out");
         return EXIT_USAGE;
     }
-    if (o->chat + o->tokenize + o->info + o->embed > 1) {
-        complain(INFER_ERROR_ARGUMENT, "--chat, --tokenize, --info and --embed exclude each other");
+    if (o->chat + o->tokenize + o->info + o->embed + o->score > 1) {
+        complain(INFER_ERROR_ARGUMENT, "--chat, --tokenize, --info, --embed and --score exclude each other");
         return EXIT_USAGE;
     }
     if (o->info && o->prompt) {
@@ -292,8 +314,16 @@ static int check_together(const struct options *o)
         complain(INFER_ERROR_ARGUMENT, "--pooling, --dimensions, --no-normalise and --truncate go with --embed");
         return EXIT_USAGE;
     }
-    if (o->prompt_cache && (o->tokenize || o->info || o->embed)) {
-        complain(INFER_ERROR_ARGUMENT, "--prompt-cache has no effect on --tokenize, --info and --embed");
+    if (o->repeat_guard && o->repeat_guard < 16) {
+        complain(INFER_ERROR_ARGUMENT, "--repeat-guard: at least 16 tokens");
+        return EXIT_USAGE;
+    }
+    if (o->score && (o->system || o->n_template_args)) {
+        complain(INFER_ERROR_ARGUMENT, "--score leaves the chat template out, so --system and --template-arg have no effect");
+        return EXIT_USAGE;
+    }
+    if (o->prompt_cache && (o->tokenize || o->info || o->embed || o->score)) {
+        complain(INFER_ERROR_ARGUMENT, "--prompt-cache has no effect on --tokenize, --info, --embed and --score");
         return EXIT_USAGE;
     }
     if (o->n_adapters && (o->tokenize || o->info || o->embed)) {
