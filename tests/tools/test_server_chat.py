@@ -194,6 +194,25 @@ def test_logprobs():
         assert ended["choices"][0]["finish_detail"] == "end_token"
 
 
+def test_text_that_is_no_utf8():
+    """Tokens of single bytes, forced: half characters become U+FFFD, and the log-probabilities have the bytes."""
+    lead, tail = "160", "226"  # E2 and 82
+    with Server(SERVER) as server:
+        answer = chat(server, logit_bias={lead: 100}, logprobs=True, max_tokens=9)
+        assert content(answer) == "\ufffd" * 9
+        tokens = answer["choices"][0]["logprobs"]["content"]
+        assert [t["token"] for t in tokens] == ["\\xe2"] * 9 and all(t["bytes"] == [0xE2] for t in tokens)
+        mixed = {"logit_bias": {lead: 100, tail: 100, "5": 100}, "logprobs": True, "max_tokens": 60, "temperature": 1.9}
+        for seed in range(6):
+            answer = chat(server, **mixed, seed=seed)
+            raw = b"".join(bytes(t["bytes"]) for t in answer["choices"][0]["logprobs"]["content"])
+            assert content(answer) == raw.decode("utf-8", "replace"), (raw, content(answer))
+            stream = Streamed(server, body(**{**mixed, "seed": seed}))
+            assert stream.text[0] == content(answer) and stream.logprobs[0] == answer["choices"][0]["logprobs"]["content"]
+        old = server.post("/v1/completions", {"prompt": "x", "logit_bias": {lead: 100}, "logprobs": 1, "max_tokens": 2}).json()
+        assert old["choices"][0]["logprobs"]["tokens"] == ["bytes:\\xe2"] * 2 and old["choices"][0]["text"] == "\ufffd\ufffd"
+
+
 def test_sampling_parameters_act():
     with Server(SERVER) as server:
         greedy = content(chat(server, temperature=0))

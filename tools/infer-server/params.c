@@ -475,34 +475,35 @@ void params_request(struct server *server, struct call *call, const struct param
 
 /* ---- Words of answers -------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the whole character at the beginning of s; 0: malformed. */
-static size_t utf8_character(const unsigned char *s, size_t len)
+/* Bytes of the character at the beginning of s, or, when there is none, of the longest piece that begins one: what one U+FFFD stands for. */
+static size_t utf8_step(const unsigned char *s, size_t len, bool *valid)
 {
-    static const unsigned char least[5] = {0, 0, 0x80, 0xA0, 0x90}; /* of the second byte behind E0 and F0: no overlong forms */
     size_t n = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
-    if (n > len)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xC0) != 0x80)
-            return 0;
-    if (n > 2 && !(s[0] & 0x0F & (n == 3 ? 0x0F : 0x07)) && s[1] < least[n])
-        return 0;
-    if ((s[0] == 0xED && s[1] >= 0xA0) || (s[0] == 0xF4 && s[1] >= 0x90)) /* surrogates, beyond U+10FFFF */
-        return 0;
-    return n;
+    unsigned least = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80, most = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
+    *valid = n > 0;
+    for (size_t i = 1; i < n; i++) {
+        if (i == len || s[i] < least || s[i] > most) {
+            *valid = false;
+            return i;
+        }
+        least = 0x80;
+        most = 0xBF;
+    }
+    return n ? n : 1;
 }
 
 json_t *text_json(const char *text, size_t len)
 {
     size_t n, to = 0;
+    bool valid;
     json_t *whole = json_stringn(text, len); /* NULL when it is not UTF-8 */
     if (whole)
         return whole;
     char *clean = malloc(len * 3 + 1);
-    for (size_t i = 0; clean && i < len; i += n ? n : 1) {
-        n = utf8_character((const unsigned char *)text + i, len - i);
-        memcpy(clean + to, n ? text + i : "\xEF\xBF\xBD", n ? n : 3);
-        to += n ? n : 3;
+    for (size_t i = 0; clean && i < len; i += n) {
+        n = utf8_step((const unsigned char *)text + i, len - i, &valid);
+        memcpy(clean + to, valid ? text + i : "\xEF\xBF\xBD", valid ? n : 3);
+        to += valid ? n : 3;
     }
     whole = clean ? json_stringn(clean, to) : NULL;
     free(clean);
