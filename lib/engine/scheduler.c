@@ -298,7 +298,7 @@ infer_status request_checkpoint(infer_request *r, uint32_t choice, infer_checkpo
     os_mutex_lock(&r->scheduler->lock);
     bool done = r->answers[choice].state == ANSWER_DONE;
     os_mutex_unlock(&r->scheduler->lock);
-    if (!done || !r->answers[choice].session)
+    if (!done || !(r->flags & INFER_REQUEST_KEEP) || !r->answers[choice].session) /* the last: it never began */
         return err_set(err, INFER_ERROR_STATE, done ? "the choice was not kept: see INFER_REQUEST_KEEP" : "the choice has not ended");
     return checkpoint_create(r->answers[choice].session, out, err); /* nobody changes the session any more */
 }

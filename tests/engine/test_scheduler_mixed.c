@@ -1,6 +1,10 @@
 /* What a request gives does not depend on what runs beside it: 32 mixed requests, in any order, with pieces of any size, with and without the prefix
  * cache, set aside for want of memory or places, on models with sliding windows and with adapters, always have the bits that a session alone gives. */
+#define _DEFAULT_SOURCE
+#include <dirent.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "sched_util.h"
 #include "tempdir.h"
@@ -62,7 +66,8 @@ static void test_any_order_and_pieces(void **state)
     static const uint32_t pieces[] = {1, 7, 64, 256};
     for (int cache = 0; cache < 2; cache++) {
         infer_model *m = sched_model(cache ? 64u << 20 : 0, 0);
-        make_cases(m, false);
+        if (!cache)
+            make_cases(m, false);
         for (uint64_t i = 0; i < 4; i++) {
             infer_scheduler_options o;
             INFER_INIT(&o);
@@ -82,13 +87,13 @@ static void test_short_of_memory(void **state)
     const char *folder = tempdir_make();
     infer_model *plain = sched_model(0, 0);
     uint64_t page_bytes = sched_page_bytes(plain);
+    make_cases(plain, true);
     infer_model_release(plain);
     for (int way = 0; way < 8; way++) {
         infer_scheduler_options o;
         INFER_INIT(&o);
         uint64_t budget = 12 * page_bytes;
         infer_model *m = sched_model(way & 1 ? 64u << 20 : 0, way & 2 ? budget : 0);
-        make_cases(m, true);
         o.kv_budget = way & 2 ? 0 : budget;
         o.reserve_tokens = 1;
         if (way & 4) {
@@ -123,7 +128,8 @@ static void test_windows_and_adapters(void **state)
             cases[k].session.kv_type = k % 4 == 3 ? INFER_KV_MIXED_F16 : INFER_KV_F16;
             cases[k].adapter = k % 3 ? lora : NULL;
             cases[k].scale = k % 3 == 1 ? 1.0f : 0.5f;
-            sched_alone(m, &cases[k], 0, &want[k]);
+            if (!way)
+                sched_alone(m, &cases[k], 0, &want[k]);
         }
         run_all(m, &o, 77 + (uint64_t)way);
         infer_adapter_release(lora);
@@ -153,7 +159,8 @@ static void test_windows_short_of_memory(void **state)
             cases[k].generate.max_tokens = 60;
             cases[k].session.n_ctx = 512;
             cases[k].priority = (int32_t)(k % 5);
-            sched_alone(m, &cases[k], 0, &want[k]);
+            if (!way)
+                sched_alone(m, &cases[k], 0, &want[k]);
         }
         assert_true(run_all(m, &o, 5).preemptions > 0);
         infer_model_release(m);
@@ -209,6 +216,68 @@ static void test_shifted_answers(void **state)
     tempdir_remove();
 }
 
+/* A file in which an answer waits is damaged while it waits. */
+static void damage(const char *path)
+{
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    long size = ftell(f);
+    for (long at = size / 4; at < size; at += 97) {
+        assert_int_equal(fseek(f, at, SEEK_SET), 0);
+        assert_int_equal(fputc(0x5A, f), 0x5A);
+    }
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Files that cannot be written, or are damaged or gone when they are wanted back: what they held is computed again. */
+static void test_spill_fails(void **state)
+{
+    (void)state;
+    const char *folder = tempdir_make();
+    static char path[512], file[1024];
+    for (int way = 0; way < 3; way++) {
+        infer_model *m = sched_model(0, 0);
+        infer_scheduler_options o;
+        int spoilt = 0;
+        (void)snprintf(path, sizeof path, "%s/way%d", folder, way);
+        INFER_INIT(&o);
+        o.kv_budget = 6 * sched_page_bytes(m);
+        o.reserve_tokens = 1;
+        o.spill_path = path;
+        o.spill_path_len = INFER_ZSTR;
+        if (!way)
+            make_cases(m, true);
+        infer_scheduler *s = sched_new(m, &o);
+        if (way == 0)
+            assert_int_equal(rmdir(path), 0);
+        memset(got, 0, sizeof got);
+        for (uint32_t k = 0; k < N; k++)
+            infer_request_release(sched_submit(s, &cases[k], &got[k]));
+        for (int32_t more = 1; more;) {
+            ok(infer_scheduler_step(s, &more, NULL, &error));
+            DIR *d = way ? opendir(path) : NULL;
+            for (struct dirent *e; d && (e = readdir(d)) != NULL;)
+                if (e->d_name[0] != '.') {
+                    (void)snprintf(file, sizeof file, "%s/%s", path, e->d_name);
+                    spoilt++;
+                    if (way == 1)
+                        damage(file);
+                    else
+                        assert_int_equal(unlink(file), 0);
+                }
+            if (d)
+                (void)closedir(d);
+        }
+        assert_true(sched_info(s).preemptions > 0 && (spoilt > 0 || !way));
+        infer_scheduler_release(s);
+        infer_model_release(m);
+        for (uint32_t k = 0; k < N; k++)
+            sched_same(&want[k], &got[k]);
+    }
+    tempdir_remove();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_windows_and_adapters),
         cmocka_unit_test(test_windows_short_of_memory),
         cmocka_unit_test(test_shifted_answers),
+        cmocka_unit_test(test_spill_fails),
     };
     return cmocka_run_group_tests_name("scheduler_mixed", tests, NULL, NULL);
 }
