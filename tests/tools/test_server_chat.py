@@ -377,6 +377,21 @@ def test_disconnect_ends_the_work():
         assert content(chat(server))
 
 
+def test_errors_in_a_running_stream():
+    """The answer outgrows the memory that there is: what was sent stands, then comes an error, and no [DONE]."""
+    with Server(SERVER, "--kv-budget", "300K", "--cache-bytes", "0") as server:
+        for path, request in ((PATH, body(max_tokens=None, logit_bias={"5": 100}, stream=True)),
+                              ("/v1/completions", {"prompt": ["x", "y"], "max_tokens": 600, "logit_bias": {"5": 100}, "stream": True})):
+            events = [data for _, data in server.events(path, request)]
+            assert len(events) > 100 and "[DONE]" not in events
+            assert all("choices" in json.loads(data) for data in events[:-1])
+            error = json.loads(events[-1])["error"]
+            assert error["type"] == "server_error" and "budget" in error["message"] and error["code"] == "INFER_ERROR_LIMIT", error
+            whole = server.post(path, {**request, "stream": False})
+            assert whole.status == 503 and "budget" in whole.json()["error"]["message"] and "retry-after" in whole.headers
+            assert server.post(path, {**request, "stream": False, "max_tokens": 4}).status == 200
+
+
 def test_time_limit():
     with Server(SERVER) as server:
         answer = server.post(PATH, body(max_tokens=None, timeout=0.05, logit_bias={"5": 100}, n=100))
