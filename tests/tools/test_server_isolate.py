@@ -290,6 +290,9 @@ def test_responses_across_children():
             assert server.get(f"/v1/responses/{name}").json()["id"] == name
             second = server.post("/v1/responses", {"input": "And then?", "previous_response_id": name, "max_output_tokens": 8})
             assert second.status == 200 and second.json()["previous_response_id"] == name, second.text
+            slow = server.post("/v1/responses", {"input": "Tell me more", "background": True, "max_output_tokens": 200})
+            assert slow.status == 200, slow.text  # its child goes on although the connection has ended
+            until(lambda: server.get("/v1/responses/" + slow.json()["id"]).json()["status"] in ("completed", "incomplete"), "the answer in the background ends")
 
 
 # ---- Ends ----
