@@ -203,8 +203,8 @@ def read_events(response):
         elif not line and data:
             yield name, "\n".join(data)
             name, data = None, []
-    if data:
-        raise AssertionError(f"the stream ends in the middle of an event: {data}")
+    if data or not response.isclosed(): # closed: its last chunk was read
+        raise AssertionError(f"the stream was cut off: {data}")
 
 
 def until(check, what):

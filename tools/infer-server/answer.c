@@ -8,7 +8,7 @@
 #include "call.h"
 #include "ws.h"
 
-/* A client that has left so much unread is given up. */
+/* A client that has left so much unread is given up at the next piece: how long one piece is, is not its fault. */
 #define OUT_LIMIT ((size_t)4 << 20)
 #define DUMP_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(9))
 
@@ -245,6 +245,10 @@ bool call_stream_write(struct call *call, const void *data, size_t len)
 {
     pthread_mutex_lock(&call->lock);
     bool ok = call->state == CALL_STREAMING && !call->gone && !call->broken;
+    if (ok && call->out.len > OUT_LIMIT) {
+        call->broken = true;
+        ok = false;
+    }
     if (ok && len && !call->head_only) {
         make_room(&call->out);
         if (call->chunked)
@@ -252,10 +256,8 @@ bool call_stream_write(struct call *call, const void *data, size_t len)
         bytes_put(&call->out, data, len);
         if (call->chunked)
             bytes_put(&call->out, "\r\n", 2);
-        if (call->out.failed || call->out.len > OUT_LIMIT) {
-            call->broken = true;
-            ok = false;
-        }
+        call->broken |= call->out.failed;
+        ok = !call->broken;
     }
     pthread_mutex_unlock(&call->lock);
     if (len)

@@ -64,10 +64,20 @@ static void wait_for(struct conn *c, enum wait what)
         schedule(http);
 }
 
+static void conn_lost(struct conn *c);
+
 static void conn_close(struct conn *c)
 {
-    wait_for(c, WAIT_NOTHING);
+    c->closing = true;
+    wait_for(c, WAIT_CLOSE);
     lws_set_timeout(c->wsi, PENDING_TIMEOUT_CLOSE_SEND, LWS_TO_KILL_ASYNC);
+}
+
+/* Gives the client up. The library may take a while to close: it tries to send what it has. The answer ends now. */
+static void conn_drop(struct conn *c)
+{
+    conn_lost(c);
+    conn_close(c);
 }
 
 static void expired(struct conn *c)
@@ -84,7 +94,7 @@ static void expired(struct conn *c)
         memcpy(text + LWS_PRE, late, sizeof late);
         (void)lws_write(c->wsi, text + LWS_PRE, sizeof late - 1, LWS_WRITE_HTTP_HEADERS);
     }
-    conn_close(c);
+    conn_drop(c);
 }
 
 static void tick(lws_sorted_usec_list_t *timer)
@@ -211,6 +221,8 @@ static void conn_free(struct conn *c)
 
 /* ---- Requests ---- */
 
+static int on_writable(struct conn *c);
+
 static int on_request(struct conn *c)
 {
     static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -218,6 +230,7 @@ static int on_request(struct conn *c)
     wait_for(c, WAIT_NOTHING);
     if (c->call || c->closing)
         return -1;
+    c->body_ends = 0;
     call = request_begin(c, request_method(c->wsi));
     if (!call)
         return -1;
@@ -228,7 +241,9 @@ static int on_request(struct conn *c)
     if (call->body_wanted > c->http->options->max_body)
         call->body_wanted = 0;
     c->http->body_bytes += call->body_wanted;
-    if (call->state != CALL_OPEN) { /* refused: its reference has gone */
+    if (call->state != CALL_OPEN) { /* refused: its reference has gone. What may come behind it must not keep the answer from being sent */
+        if (call->close)
+            return on_writable(c);
         lws_callback_on_writable(c->wsi);
         return 0;
     }
@@ -262,11 +277,15 @@ static int on_body(struct conn *c, const void *data, size_t len)
     return 0;
 }
 
+/* The library calls this again and again, without end, when more bytes lie behind the body: a second time ends the connection. So nothing may be sent
+ * behind a body before its answer has come. */
 static int on_body_end(struct conn *c)
 {
     struct call *call = c->call;
+    if (c->body_ends++)
+        return -1;
     if (!call || c->wait != WAIT_BODY)
-        return 0;
+        return 0; /* there is no body, or nobody wants it */
     if (call->body.len != call->body_wanted)
         return -1;
     wait_for(c, WAIT_NOTHING);
@@ -393,6 +412,14 @@ void http_wake(struct call *call)
         lws_cancel_service(http->context);
 }
 
+static bool is_broken(struct call *call)
+{
+    pthread_mutex_lock(&call->lock);
+    bool broken = call->broken;
+    pthread_mutex_unlock(&call->lock);
+    return broken;
+}
+
 static void take_wakes(struct http *http)
 {
     pthread_mutex_lock(&http->lock);
@@ -405,7 +432,9 @@ static void take_wakes(struct http *http)
         list = call->next_wake;
         call->waking = false;
         pthread_mutex_unlock(&http->lock);
-        if (call->conn)
+        if (call->conn && is_broken(call))
+            conn_drop(call->conn); /* who does not read may never be writable again */
+        else if (call->conn)
             lws_callback_on_writable(call->conn->wsi);
         call_release(call);
     }

@@ -28,6 +28,7 @@ struct conn {
     bool closing;                         /* close when everything has been sent */
     bool web_socket;
     bool unused;                          /* closing between two requests, so nothing is on its way: nobody waits for the client to close too */
+    int body_ends;                        /* how often the library has said that the present request's body has ended */
 };
 
 struct waits { struct conn *first, *last; };

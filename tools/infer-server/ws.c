@@ -243,7 +243,7 @@ bool ws_send(struct call *call, const char *data, size_t len)
     struct frame *f = frame_new(data, len, LWS_PRE);
     pthread_mutex_lock(&call->lock);
     bool ok = !call->gone && !call->broken && !ws->ended && !ws->close_code;
-    if (ok && (!f || ws->out_bytes + len > OUT_LIMIT)) {
+    if (ok && (!f || ws->out_bytes > OUT_LIMIT)) {
         call->broken = true;
         ok = false;
     } else if (ok) {
