@@ -130,6 +130,13 @@ def test_fork_by_pkg_config():
     assert ways[3] == ways[0], "the rolled-back session differs"
 
 
+def test_many_by_pkg_config():
+    program, env = compiled("many.c")
+    alone = run(program, MODEL, "Once upon a time", env=env)
+    together = run(program, MODEL, "A cat", "Once upon a time", env=env)
+    assert alone[3:].strip() and b"2: " + alone[3:] in together and b"1: " in together, (alone, together)
+
+
 def test_stream_cancel_by_pkg_config():
     program, env = compiled("stream_cancel.c", "-pthread")
     assert b"the session holds" in run(program, MODEL, "Once upon a time", "0.05", env=env)
