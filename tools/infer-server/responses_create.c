@@ -370,6 +370,8 @@ static bool prepare(struct server *server, struct call *call, struct turn *t, st
         return false;
     if ((!input || json_is_null(input)) && !a->previous && !t->no_output)
         return param_wrong(call, "input", "is missing");
+    if (json_is_array(input) && !json_array_size(input) && !a->previous && !a->instructions && !t->no_output)
+        return param_wrong(call, "input", "has no items");
     if (!params_read(server, call, t->body, p))
         return false;
     t->has_params = true;
