@@ -33,6 +33,13 @@ bool http_draining(const struct http *http)
     return false;
 }
 
+void call_later(struct call *call, void (*fn)(void *user), void *user)
+{
+    call_ref(call);
+    fn(user);
+    call_release(call);
+}
+
 void ws_free(struct ws *ws) { (void)ws; }
 
 void ws_error(struct call *call, int status, const char *body, size_t len)

@@ -35,6 +35,12 @@ enum call_state { CALL_OPEN, CALL_STREAMING, CALL_ENDED };
 
 struct call {
     struct job job; /* first: a job's address is its call's */
+    struct later {
+        struct job job;
+        struct call *call;
+        void (*fn)(void *user);
+        void *user;
+    } later; /* of call_later */
     atomic_uint refs; /* one is the answer's: it goes when the answer has ended */
     struct server *server;
     struct http *http;

@@ -8,6 +8,7 @@
 enum {
     MAX_TEXTS = 2048,    /* OpenAI's limits */
     MAX_TOKENS = 300000,
+    MAX_FLOATS = 1 << 24, /* of vectors for each token */
     BATCH = 64
 };
 
@@ -94,6 +95,9 @@ static bool read_input(struct job *j, const json_t *input)
     }
     if (j->tokens > MAX_TOKENS)
         return param_wrong(j->call, "input", "%llu tokens in all; at most %d are taken at once", (unsigned long long)j->tokens, MAX_TOKENS);
+    if (j->options.pooling == INFER_POOLING_NONE && j->tokens > MAX_FLOATS / j->width)
+        return param_wrong(j->call, "input", "%llu tokens with a vector each; at most %llu are taken at once", (unsigned long long)j->tokens,
+                           (unsigned long long)(MAX_FLOATS / j->width));
     return true;
 }
 

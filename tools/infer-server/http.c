@@ -643,8 +643,11 @@ bool http_start(struct http *http)
 
 void http_quit(struct http *http)
 {
-    workers_stop(http->workers);
+    struct workers *workers = http->workers;
+    pthread_mutex_lock(&http->lock); /* see call_later */
     http->workers = NULL;
+    pthread_mutex_unlock(&http->lock);
+    workers_stop(workers);
     listen_stop(http);
 }
 

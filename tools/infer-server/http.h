@@ -40,6 +40,9 @@ void call_release(struct call *call);
  * several times; the last one is released first. */
 void call_own(struct call *call, void *data, void (*release)(void *data));
 
+/* Runs fn(user) on a worker: for what takes long (writing a file) and follows from a callback that must be quick. One at a time for a call, which lives as long. */
+void call_later(struct call *call, void (*fn)(void *user), void *user);
+
 /* The request; borrowed from the call. */
 const char *call_id(const struct call *call);     /* "req_" and 24 letters: sent as x-request-id */
 const char *call_method(const struct call *call);

@@ -77,7 +77,7 @@ static int run(const struct options *o, const sigset_t *signals)
 
 int main(int argc, char **argv)
 {
-    struct options o;
+    static struct options o; /* its lists live as long as the process */
     sigset_t set;
     int code = options_parse(&o, argc, argv);
     if (code)

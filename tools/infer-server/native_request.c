@@ -1,6 +1,5 @@
 #include "native_request.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -187,43 +186,28 @@ static void not_saved(struct native_request *r, infer_status st, const infer_err
     answer(r);
 }
 
-/* Writing a checkpoint's file takes too long for the scheduler's thread. */
-static void *save_thread(void *user)
+static void save_now(void *user)
 {
     struct native_request *r = user;
-    struct call *call = r->call;
     infer_error err;
     INFER_INIT(&err);
-    infer_status st = checkpoints_put(r->server, call, r->save, r->checkpoint, r->replace, &err);
+    infer_status st = checkpoints_put(r->server, r->call, r->save, r->checkpoint, r->replace, &err);
     if (st == INFER_OK)
         answer(r);
     else
         not_saved(r, st, &err);
-    call_release(call);
-    return NULL;
 }
 
+/* Writing a checkpoint's file takes too long for the scheduler's thread. */
 static void save(struct native_request *r)
 {
-    pthread_t thread;
-    pthread_attr_t attr;
     infer_error err;
     INFER_INIT(&err);
     infer_status st = infer_request_checkpoint(r->request, 0, &r->checkpoint, &err);
-    if (st != INFER_OK) {
+    if (st == INFER_OK)
+        call_later(r->call, save_now, r);
+    else
         not_saved(r, st, &err);
-        return;
-    }
-    struct call *call = call_ref(r->call);
-    bool started = pthread_attr_init(&attr) == 0;
-    if (started) {
-        started = pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED) == 0 && pthread_create(&thread, &attr, save_thread, r) == 0;
-        (void)pthread_attr_destroy(&attr);
-    }
-    if (!started) {
-        not_saved(r, INFER_ERROR_THREAD, &err);
-        call_release(call);
-    }
 }
 
 /* ---- Events, on the scheduler's thread ---- */

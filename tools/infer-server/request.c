@@ -352,6 +352,27 @@ static void run(struct job *job)
     call_release(call);
 }
 
+static void run_later(struct job *job)
+{
+    struct later *later = (struct later *)(void *)job;
+    struct call *call = later->call;
+    later->fn(later->user);
+    call_release(call);
+}
+
+void call_later(struct call *call, void (*fn)(void *user), void *user)
+{
+    struct http *http = call->http;
+    call->later = (struct later){{NULL, run_later}, call_ref(call), fn, user};
+    pthread_mutex_lock(&http->lock);
+    bool taken = http->workers != NULL; /* at the end of the process the workers go before the scheduler's thread */
+    if (taken)
+        workers_add(http->workers, &call->later.job);
+    pthread_mutex_unlock(&http->lock);
+    if (!taken)
+        run_later(&call->later.job);
+}
+
 void request_dispatch(struct call *call)
 {
     if (call->route->flags & ROUTE_GENERATES) {
