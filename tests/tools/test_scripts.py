@@ -185,7 +185,7 @@ def test_quickstart_knows_the_flags():
 
 
 def test_scripts_are_executable_and_parse():
-    for name in ("scripts/test", "scripts/quickstart", "scripts/common.sh", "scripts/gen-symbols", ".ci/run"):
+    for name in ("scripts/test", "scripts/quickstart", "scripts/client-env", "scripts/common.sh", "scripts/gen-symbols", ".ci/run"):
         path = os.path.join(ROOT, name)
         assert name.endswith("common.sh") or os.access(path, os.X_OK), name
         assert subprocess.run(["sh", "-n", path], check=False).returncode == 0, name
