@@ -289,6 +289,28 @@ def test_restart():
         shutil.rmtree(top)
 
 
+def test_room_for_checkpoints():
+    top = tempfile.mkdtemp(prefix="infer-kv-")
+    try:
+        for more in [], ["--kv-dir", os.path.join(top, "kv")]:
+            with Server(SERVER, "--checkpoint-bytes", "1M", *more) as server:
+                statuses = []
+                while len(statuses) < 20 and statuses[-1:] != [507]:
+                    answer = server.post("/checkpoints/save", {"name": f"n{len(statuses)}", "prompt": STORY})
+                    statuses.append(answer.status)
+                assert statuses[-1] == 507 and len(statuses) > 1 and answer.json()["error"]["code"] == "checkpoints_full", statuses
+                # An answer is not lost for that.
+                got = ask(server, "/complete", {"prompt": STORY, "max_tokens": 5, "save": "more"})
+                assert got["text"] and got["checkpoint"] is None and got["checkpoint_error"]["status"] == "INFER_ERROR_LIMIT"
+                done = json.loads(list(server.events("/complete", {"prompt": STORY, "max_tokens": 5, "save": "more", "stream": True}))[-1][1])
+                assert done["text"] and done["checkpoint"] is None and done["checkpoint_error"]["message"]
+                assert len(names(server)) == len(statuses) - 1
+                assert ask(server, "/checkpoints/delete", {"name": "n0"})
+                assert ask(server, "/complete", {"prompt": STORY, "max_tokens": 5, "save": "more"})["checkpoint"]["name"] == "more"
+    finally:
+        shutil.rmtree(top)
+
+
 def test_a_damaged_file_is_told():
     top = tempfile.mkdtemp(prefix="infer-kv-")
     kv = os.path.join(top, "kv")

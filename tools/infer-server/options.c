@@ -38,6 +38,8 @@ static const struct option what_options[] = {
      "keep up to so much computed state for prompts that begin\nalike; 0: none (default: a quarter of the memory that is\nfree at the start, at most 8G)"},
     {"kv-budget", 0, SIZE, AT(kv_budget), 0, 0, "SIZE", "most memory for attention state, cache included (default:\nno limit)"},
     {"kv-dir", 0, TEXT, AT(kv_dir), 0, 0, "DIR", "keep state on disk too, beyond the end of the process:\nDIR/cache, DIR/checkpoints, DIR/responses"},
+    {"checkpoint-bytes", 0, SIZE, AT(checkpoint_bytes), 0, 0, "SIZE",
+     "most bytes of checkpoints that clients save, each counted as\nif it were alone; 0: no limit (default: half of the memory\nthat is free at the start; with --kv-dir no limit)"},
     {"kv-dir-bytes", 0, SIZE, AT(kv_dir_bytes), 0, 0, "SIZE", "most bytes in DIR/cache (default: no limit)"},
     {"max-responses", 0, COUNT, AT(max_responses), 1, 1e7, "N", "keep N responses of the Responses API, the newest (default\n10000)"},
     {"responses-bytes", 0, SIZE, AT(responses_bytes), 0, 0, "SIZE", "... and so many bytes of them (default 1G)"},
@@ -349,7 +351,7 @@ static int check_together(const struct options *o)
 
 int options_parse(struct options *o, int argc, char **argv)
 {
-    *o = (struct options){.host = "127.0.0.1", .port = 8080, .parallel = 16, .cache_bytes = SIZE_DEFAULT, .max_queue = 1024,
+    *o = (struct options){.host = "127.0.0.1", .port = 8080, .parallel = 16, .cache_bytes = SIZE_DEFAULT, .checkpoint_bytes = SIZE_DEFAULT, .max_queue = 1024,
                           .max_body = 16 << 20, .max_conns = 4096, .timeout = 60, .keep_alive = 300, .drain = 30, .workers = 4,
                           .hmac_skew = 60, .hmac_nonces = 65536, .max_children = 64,
                           .max_responses = 10000, .responses_bytes = 1 << 30, .response_states_bytes = SIZE_DEFAULT};

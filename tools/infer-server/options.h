@@ -19,6 +19,7 @@ struct options {
     uint64_t kv_budget;
     const char *kv_dir;
     uint64_t kv_dir_bytes;  /* of the cache there; 0: no limit */
+    uint64_t checkpoint_bytes; /* of what clients save by name; 0: no limit; SIZE_DEFAULT: half of the memory that is there, with kv_dir no limit */
     uint32_t max_responses; /* that are kept */
     uint64_t responses_bytes, response_states_bytes; /* of them; of their checkpoints; SIZE_DEFAULT: as --help says */
     /* where */

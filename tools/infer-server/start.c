@@ -159,9 +159,12 @@ static int open_scheduler(struct server *s, const struct options *o)
 static int open_store(struct server *s, const struct options *o)
 {
     infer_error err;
+    infer_store_options so;
     char *path = kv_folder(o, "checkpoints");
     INFER_INIT(&err);
-    infer_status st = infer_store_open(s->engine, path, path ? strlen(path) : 0, NULL, &s->store, &err);
+    INFER_INIT(&so);
+    so.max_bytes = o->checkpoint_bytes != SIZE_DEFAULT ? o->checkpoint_bytes : path ? 0 : available_memory() / 2;
+    infer_status st = infer_store_open(s->engine, path, path ? strlen(path) : 0, &so, &s->store, &err);
     int code = st == INFER_OK ? 0 : fail(EXIT_FAILURE_START, path ? path : "store", &err);
     free(path);
     return code;
