@@ -106,6 +106,15 @@ def test_no_tokens_fill_the_cache():
     assert create(messages=tale).usage.cache_read_input_tokens > 0
 
 
+def test_beta_client():
+    betas = ["prompt-caching-2024-07-31", "context-1m-2025-08-07"]
+    message = check(client().beta.messages.create(betas=betas, **wanted({})))
+    assert text_of(message) == text_of(create())
+    assert client().beta.messages.count_tokens(model=NAME, messages=HELLO, betas=betas).input_tokens == prompt_tokens(message.usage)
+    raises(anthropic.BadRequestError, client().beta.messages.create, "mcp_servers", betas=betas,
+           mcp_servers=[{"type": "url", "name": "x", "url": "http://example.invalid"}], **wanted({}))
+
+
 # ---- Streams ----
 
 def test_stream_events():

@@ -2,6 +2,7 @@
 """infer-server's Messages API from outside: events in their order, accounting, what is refused. test_server_anthropic.py INFER-SERVER
 What the official client makes of it: tests/clients/test_anthropic.py."""
 import atexit
+import concurrent.futures
 import json
 import os
 import shutil
@@ -156,6 +157,37 @@ def test_disconnect_ends_the_answer():
 def test_time_limit():
     message = ask("narrow", max_tokens=90000, timeout=0.3, logit_bias={"1": -100})
     assert message["stop_reason"] == "pause_turn" and text_of(message)
+
+
+def test_errors_in_a_running_stream():
+    """The answer outgrows the memory that there is: what was sent stands, then comes an error, and nothing behind it."""
+    wanted = body(max_tokens=2000, logit_bias={"5": 100})
+    with Server(BINARY, "--kv-budget", "300K", "--cache-bytes", "0", "--ctx", "4096", headers=HEADERS) as server:
+        events = list(server.events("/v1/messages", dict(wanted, stream=True)))
+        names = [name for name, _ in events]
+        assert names[:4] == ["message_start", "content_block_start", "ping", "content_block_delta"] and len(names) > 100
+        assert names[-1] == "error" and "message_stop" not in names and "error" not in names[:-1], names[-5:]
+        error = json.loads(events[-1][1])
+        assert error["type"] == "error" and error["error"]["type"] == "overloaded_error" and "budget" in error["error"]["message"], error
+        assert error["request_id"].startswith("req_")
+        whole = server.post("/v1/messages", wanted)
+        assert whole.status == 503 and whole.json()["error"]["type"] == "overloaded_error" and "retry-after" in whole.headers, whole.text
+        assert server.post("/v1/messages", dict(wanted, max_tokens=4)).status == 200
+
+
+def test_load():
+    """Many at once, of all kinds: each says what it says alone."""
+    kinds = [{}, {"stream": True}, {"temperature": 1, "seed": 4}, {"system": LONG, "cache_control": {"type": "ephemeral"}},
+             {"messages": HELLO + [{"role": "assistant", "content": "there"}]}, {"stop_sequences": ["a"]}, {"max_tokens": 40, "temperature": 0.7, "seed": 9}]
+
+    def run(more):
+        if more.get("stream"):
+            return "".join(json.loads(data)["delta"]["text"] for name, data in host().events("/v1/messages", body(**more)) if name == "content_block_delta")
+        return text_of(ask(**more))
+    alone = [run(more) for more in kinds]
+    with concurrent.futures.ThreadPoolExecutor(32) as pool:
+        together = list(pool.map(run, kinds * 8))
+    assert together == alone * 8
 
 
 # ---- Accounting ----

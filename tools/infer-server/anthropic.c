@@ -299,7 +299,7 @@ static void finish_stream(struct answer *a)
 {
     if (a->no_memory || a->finish == INFER_FINISH_ERROR || a->finish == INFER_FINISH_CANCELLED) {
         const char *text = a->no_memory ? "out of memory" : a->finish == INFER_FINISH_ERROR ? a->error.text : "the server has ended the request";
-        bool overloaded = a->finish == INFER_FINISH_CANCELLED;
+        bool overloaded = a->finish == INFER_FINISH_CANCELLED || (a->finish == INFER_FINISH_ERROR && a->error.code == INFER_ERROR_LIMIT);
         json_t *body = json_pack("{s:s, s:{s:s, s:s}, s:s}", "type", "error", "error", "type", overloaded ? "overloaded_error" : "api_error",
                                  "message", text, "request_id", call_id(a->call));
         if (body)

@@ -473,7 +473,8 @@ static bool read_small(struct call *call, const json_t *body)
     uint64_t one = 1, top_k = 0;
     if (given(json_object_get(body, "stop")))
         return param_wrong(call, "stop", "this API calls it stop_sequences");
-    if (!param_uint(call, body, "n", 1, 1, &one) || !param_uint(call, body, "top_k", 0, INT32_MAX, &top_k) || !read_word(call, body, "service_tier", tiers) || !read_word(call, body, "speed", speeds) ||
+    if (!param_uint(call, body, "n", 1, 1, &one) || !param_uint(call, body, "top_k", 0, INT32_MAX, &top_k) ||
+        !read_word(call, body, "service_tier", tiers) || !read_word(call, body, "speed", speeds) ||
         !param_number(call, body, "temperature", 0, 1, &ignored))
         return false;
     if (given(metadata) && !json_is_object(metadata))
