@@ -361,7 +361,15 @@ static void op_begin(struct world *w)
     INFER_INIT(&o);
     o.flags = a % 5 == 4 ? a : a % 4;
     o.max_tokens = a >> 5;
+    int32_t ids[2] = {a, a * 7 - 90}; /* some are none */
+    const infer_text stop = {"x", 1};
+    o.stop_ids = a & 8 ? ids : NULL;
+    o.stop_id_count = a & 8 ? 1 + a % 2u : a == 78;
+    o.repeat_guard = a & 16 ? 10 + a % 30u : 0;
+    o.stops = &stop;
+    o.stop_count = a == 79;
     infer_status st = infer_generate_begin(t->s, a == 77 ? NULL : &o, NULL);
+    demand(st != INFER_OK || a != 79, "stop strings without a tokenizer");
     demand(st != INFER_OK || t->len, "generation began from nothing");
 }
 
@@ -419,6 +427,36 @@ static void op_generate(struct world *w)
         follow(t);
 }
 
+/* Scores ids, good or bad: a failure changes nothing (the caller looks), and a success appends them. */
+static void op_score(struct world *w)
+{
+    struct slot *t = pick(w);
+    uint8_t a = next_byte(w);
+    int32_t ids[40];
+    float p[40];
+    infer_logprob top[40 * 3];
+    infer_score o;
+    uint64_t n = a % 41u;
+    INFER_INIT(&o);
+    for (uint64_t i = 0; i < n; i++)
+        ids[i] = (int32_t)((a * 31u + i * 7) % 50);
+    if (n && a > 240)
+        ids[n - 1] = a % 2 ? -1 : INT32_MAX;
+    o.logprobs = a & 64 ? p : NULL;
+    o.top = a & 128 ? top : NULL;
+    o.top_logprobs = a == 200 ? 21 : 3;
+    if (t->len + n > MAX_LEN)
+        return;
+    if (infer_session_score(t->s, ids, n, &o, a & 32 ? w->cancel : NULL, NULL) != INFER_OK)
+        return;
+    demand(a <= 240 || n == 0, "bad ids are scored");
+    demand(isfinite(o.sum) && o.sum <= 0 && (o.first == 0 || t->len == 0), "an odd score");
+    for (uint64_t i = 0; i < n && o.logprobs; i++)
+        demand(p[i] <= 0, "a log-probability above 0");
+    memcpy(t->ids + t->len, ids, n * sizeof *ids);
+    t->len += n;
+}
+
 static void op_odd(struct world *w)
 {
     struct slot *t = pick(w);
@@ -465,7 +503,7 @@ static void op_compare(struct world *w)
 static void (*const ops[])(struct world *) = {op_create, op_append, op_append,   op_append_rows, op_truncate, op_fork,
                                               op_step,   op_step,   op_sampling, op_sample,      op_begin,    op_next,
                                               op_next,   op_generate, op_odd,    op_handles,     op_compare,  op_step,
-                                              op_shift,  op_graft};
+                                              op_shift,  op_graft,    op_score};
 
 static infer_status open_world(struct world *w, uint8_t how)
 {

@@ -1,5 +1,5 @@
 /* Opens damaged and forged checkpoint files and goes on from what opens. The input is a file (it begins with the format's magic), or a script: which
- * of three files made here (whole, packed, delta with its parent), how it is opened, and edits of 6 bytes each: where (a section and an offset in
+ * of five files made here (whole, packed, delta with its parent, windows, an answer with stop conditions), how it is opened, and edits of 6 bytes each: where (a section and an offset in
  * it) and what. After the edits the checksums are made to fit, or not. Files live in memory, behind the file seam. Whatever happens: no crash, no
  * leak, bounded memory; and a session that refused to restore gives the same logits as before. */
 #include <stdio.h>
@@ -205,16 +205,16 @@ static void give(void *user, void *block, size_t bytes, size_t align)
 
 /* ---- The files to hurt */
 
-enum { BASES = 4 };
-static const char *const base_names[BASES] = {"./whole", "./packed", "./delta", "./window"};
-static infer_model *models[2];   /* full attention, sliding windows */
-static infer_session *victims[2]; /* something to restore into */
+enum { BASES = 4, STOPS_BASE = 4 };
+static const char *const base_names[BASES + 1] = {"./whole", "./packed", "./delta", "./window", "./stops"};
+static infer_model *models[3];    /* full attention, sliding windows, one with a tokenizer */
+static infer_session *victims[3]; /* something to restore into */
 static float *expected;          /* of victims[0] */
-static uint8_t *model_data[2];
+static uint8_t *model_data[3];
 
 static infer_model *open_model(infer_engine *engine, int which)
 {
-    static const char *const names[] = {"/tests/data/fixtures/llama.gguf", "/tests/data/fixtures/gemma3.gguf"};
+    static const char *const names[] = {"/tests/data/fixtures/llama.gguf", "/tests/data/fixtures/gemma3.gguf", "/models/tiny.gguf"};
     char path[4096];
     infer_source source;
     infer_model *m = NULL;
@@ -265,6 +265,37 @@ static infer_session *session_of(infer_model *m)
     return s;
 }
 
+/* An answer of which text is held back: whatever letter it ends with, a stop string begins with it. */
+static void make_stops_base(void)
+{
+    static char pool[28][2];
+    static const int32_t ids[] = {7, 900};
+    infer_text stops[28];
+    infer_generate_options o;
+    infer_event ev;
+    INFER_INIT(&o);
+    for (int i = 0; i < 28; i++) {
+        pool[i][0] = (char)(i < 26 ? 'a' + i : i < 27 ? ' ' : ',');
+        pool[i][1] = 1;
+        stops[i] = (infer_text){pool[i], 2};
+    }
+    o.stops = stops;
+    o.stop_count = 28;
+    o.stop_ids = ids;
+    o.stop_id_count = 2;
+    o.repeat_guard = 20;
+    infer_session *s = session_of(models[2]);
+    append(s, 20);
+    demand(infer_generate_begin(s, &o, NULL) == INFER_OK, "cannot begin");
+    for (int i = 0; i < 60 && (i < 5 || !stops_held_len(s->gen.stops, &s->gen.stops_state)); i++) {
+        INFER_INIT(&ev);
+        demand(infer_generate_next(s, &ev, NULL, NULL) == INFER_OK && ev.kind != INFER_EVENT_DONE, "no token");
+    }
+    demand(stops_held_len(s->gen.stops, &s->gen.stops_state) > 0, "nothing is held back");
+    save(s, base_names[STOPS_BASE], 0, NULL);
+    infer_session_release(s);
+}
+
 static void make_bases(void)
 {
     static const infer_bias bias = {3, 0.5f};
@@ -292,6 +323,7 @@ static void make_bases(void)
     demand(step(s) == INFER_OK, "cannot step");
     save(s, base_names[3], 0, NULL);
     infer_session_release(s);
+    make_stops_base();
 }
 
 static bool start(void)
@@ -303,7 +335,7 @@ static bool start(void)
     const float *logits;
     demand(cpu_device_create(&env.alloc, &o, &dev, NULL) == INFER_OK, "no device");
     demand(engine_create_on(&env, dev, (uint64_t)16 << 20, &engine, NULL) == INFER_OK, "no engine");
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         models[i] = open_model(engine, i);
         victims[i] = session_of(models[i]);
         append(victims[i], 9);
@@ -421,7 +453,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         set_file("./hurt", data, size);
         use(0, "./hurt", 0);
     } else {
-        int base = data[0] % BASES, which = base == 3;
+        int base = data[1] & 128 ? STOPS_BASE : data[0] % BASES, which = base == STOPS_BASE ? 2 : base == 3;
         const struct memory_file *f = &files[find(base_names[base])];
         size_t n = data[1] & 32 ? f->n * (data[0] >> 2) / 64 : f->n;
         uint8_t *copy = malloc(f->n);
