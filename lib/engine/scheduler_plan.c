@@ -213,18 +213,19 @@ static infer_request *first_waiting(infer_scheduler *s)
 
 /* ---- Becoming active ---- */
 
-/* A place in the batch for an answer of this priority. */
-static bool make_slots(infer_scheduler *s, int64_t priority, uint32_t slots)
+/* Whether there are places in the batch for an answer of this priority, or lower ones could give theirs. */
+static bool has_slots(const infer_scheduler *s, int64_t priority, uint32_t slots)
 {
-    uint32_t used = scheduler_slots(s), could = 0;
+    uint32_t used = 0;
     for (uint32_t i = 0; i < s->n_active; i++)
-        if (priority_of(s->active[i]->request) < priority)
-            could += slots_of(s, s->active[i]->request);
-    if (used - could + slots > s->max_active)
-        return false;
+        used += priority_of(s->active[i]->request) < priority ? 0 : slots_of(s, s->active[i]->request);
+    return used + slots <= s->max_active;
+}
+
+static void make_slots(infer_scheduler *s, int64_t priority, uint32_t slots)
+{
     while (scheduler_slots(s) + slots > s->max_active)
         answer_set_aside(s, last_in_order(s, priority, false));
-    return true;
 }
 
 static uint64_t reserved_bytes(const infer_scheduler *s)
@@ -248,8 +249,12 @@ static void free_memory_of(infer_scheduler *s, struct answer *a)
 /* Memory for an answer that is to become active: what it needs beyond what it holds. When nobody is active, it may take it from all others. */
 static bool make_bytes(infer_scheduler *s, const struct answer *a)
 {
-    if (s->short_of_memory && s->n_active)
-        return false;
+    if (s->short_of_memory && s->n_active) {
+        struct answer *lower = last_in_order(s, priority_of(a->request), true);
+        if (!lower)
+            return false;
+        free_memory_of(s, lower);
+    }
     if (s->kv_budget == UINT64_MAX)
         return true;
     uint64_t need = growth(s, a);
@@ -322,8 +327,9 @@ static void admit(infer_scheduler *s)
         r = a->request;
         if (a->state == ANSWER_UNBORN && share_follow(s, r))
             continue;
-        if (!make_bytes(s, a) || !make_slots(s, priority_of(r), slots_of(s, r)))
+        if (!has_slots(s, priority_of(r), slots_of(s, r)) || !make_bytes(s, a))
             return;
+        make_slots(s, priority_of(r), slots_of(s, r));
         count_overtaken(s, r);
         if (a->state == ANSWER_ASIDE)
             come_back(s, a);

@@ -502,6 +502,56 @@ static void test_nobody_starves(void **state)
     infer_scheduler_release(s);
 }
 
+/* A cancelled step keeps what it has, and the next one goes on. */
+static void test_cancelled_step(void **state)
+{
+    (void)state;
+    static struct sched_answer want, got;
+    infer_cancel *cancel;
+    ok(infer_cancel_create(&cancel, &error));
+    infer_scheduler *s = sched_new(model, NULL);
+    memset(&got, 0, sizeof got);
+    sched_alone(model, plain_case(8, 300, 12), 0, &want);
+    infer_request_release(sched_submit(s, plain_case(8, 300, 12), &got));
+    int32_t more = 1;
+    for (int i = 0; more; i++) {
+        uint64_t n = got.n;
+        infer_cancel_set(cancel);
+        assert_int_equal(infer_scheduler_step(s, &more, cancel, &error), INFER_ERROR_CANCELLED);
+        assert_int_equal(error.code, INFER_ERROR_CANCELLED);
+        assert_int_equal(got.n, n);
+        infer_cancel_clear(cancel);
+        ok(infer_scheduler_step(s, &more, cancel, &error));
+    }
+    infer_scheduler_release(s);
+    infer_cancel_release(cancel);
+    sched_same(&want, &got);
+}
+
+/* Neither sleeps when there is something to wake for (else this test never ends). */
+static void test_wait(void **state)
+{
+    (void)state;
+    static struct sched_answer got;
+    int32_t more = 1;
+    infer_scheduler *s = sched_new(model, NULL);
+    infer_scheduler_wake(s);
+    infer_scheduler_wake(NULL);
+    ok(infer_scheduler_wait(s, &error)); /* nothing to do, but woken */
+    ok(infer_scheduler_step(s, &more, NULL, &error));
+    assert_int_equal(more, 0);
+    memset(&got, 0, sizeof got);
+    infer_request_release(sched_submit(s, plain_case(1, 4, 2), &got));
+    for (more = 1; more;) {
+        ok(infer_scheduler_wait(s, &error));
+        ok(infer_scheduler_step(s, &more, NULL, &error));
+    }
+    assert_int_equal(got.ended, 1);
+    assert_int_equal(infer_scheduler_wait(NULL, NULL), INFER_ERROR_ARGUMENT);
+    assert_int_equal(infer_scheduler_step(NULL, NULL, NULL, NULL), INFER_ERROR_ARGUMENT);
+    infer_scheduler_release(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -517,6 +567,8 @@ int main(void)
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_priority_sets_aside),
         cmocka_unit_test(test_nobody_starves),
+        cmocka_unit_test(test_cancelled_step),
+        cmocka_unit_test(test_wait),
     };
     return cmocka_run_group_tests_name("scheduler", tests, setup, teardown);
 }
