@@ -30,18 +30,22 @@ STRANGE = (b"{% if messages[0].role == 'system' %}{% set rest = messages[1:] %}{
            b"[{{ m.role }}] {% if loop.first %}{{ first }}{% endif %}{{ m.content | trim | upper }} [end]\n{% endfor %}"
            b"{% if add_generation_prompt %}[assistant] {% endif %}")
 SCRATCH = tempfile.mkdtemp(prefix="infer-anthropic-test-")
+# Shows users alone.
+SELECTIVE = (b"{% for m in messages %}{% if m.role == 'user' %}[user] {{ m.content }} [end]\n{% endif %}{% endfor %}{% if add_generation_prompt %}[assistant] "
+             b"{% endif %}")
+TEMPLATES = {"thinking": THINKING, "strange": STRANGE, "selective": SELECTIVE}
 KINDS = {"plain": [], "move": ["--move-header", HEADER, "--move-header", "x-other"], "narrow": ["--parallel", "1", "--ctx", "100000"],
-         "uncached": ["--cache-bytes", "0"], "thinking": ["--ctx", "4096"], "strange": []}
+         "uncached": ["--cache-bytes", "0"], "thinking": ["--ctx", "4096"], "strange": [], "selective": []}
 running = {}
 
 
 def host(kind="plain"):
     if kind not in running:
         model = TINY
-        if kind in ("thinking", "strange"):
+        if kind in TEMPLATES:
             model = os.path.join(SCRATCH, kind + ".gguf")
             with open(TINY, "rb") as source, open(model, "wb") as out:
-                out.write(gguf_edit.edit(source.read(), {b"tokenizer.chat_template": THINKING if kind == "thinking" else STRANGE}))
+                out.write(gguf_edit.edit(source.read(), {b"tokenizer.chat_template": TEMPLATES[kind]}))
         running[kind] = Server(BINARY, "--alias", "tiny", *KINDS[kind], model=model, headers=HEADERS)
     return running[kind]
 
@@ -243,6 +247,14 @@ def test_breakpoints_in_strange_templates():
     usage = ask("strange", **wanted)["usage"]
     assert usage["cache_creation_input_tokens"] > 64 and usage["input_tokens"] > 10 and total(usage) == count("strange", **wanted), usage
     refused(["roles must alternate"], "strange", messages=[{"role": "assistant", "content": "x"}, {"role": "user", "content": "y"}])
+
+
+def test_what_a_template_does_not_show():
+    """A breakpoint there lies at the beginning; an answer that has begun there cannot be continued."""
+    system = [{"type": "text", "text": LONG, "cache_control": {"type": "ephemeral"}}]
+    usage = ask("selective", system=system, messages=[{"role": "user", "content": LONG}])["usage"]
+    assert usage["cache_creation_input_tokens"] == 0 and usage["input_tokens"] > 64 and total(usage) == count("selective", messages=[{"role": "user", "content": LONG}])
+    refused(["messages", "continued"], "selective", messages=HELLO + [{"role": "assistant", "content": "there"}])
 
 
 def test_without_a_cache_nothing_is_created():

@@ -61,7 +61,7 @@ static bool make_until(struct server *server, struct call *call, const struct an
     return ok;
 }
 
-/* How many tokens of the prompt stay as they are when what follows the breakpoint changes. */
+/* How many tokens of the prompt stay as they are when what follows the breakpoint changes: none where the template does not show its text. */
 static bool find_break(struct server *server, struct call *call, const struct anthropic_request *r, const struct anthropic_break *b,
                        const struct chat_prompt *whole, uint64_t *tokens)
 {
@@ -85,6 +85,8 @@ bool anthropic_prompt_make(struct server *server, struct call *call, const struc
         size_t len = json_string_length(json_object_get(json_array_get(r->messages, last), "content"));
         if (!make_until(server, call, r, last, len, &p.chat))
             return false;
+        if (!p.chat.ids)
+            return param_wrong(call, "messages", "the model's chat template does not show the last one: an answer that has begun cannot be continued");
         p.chat.reasons = false; /* the answer has begun */
     } else if (!chat_prompt_make(server, call, r->messages, r->kwargs, true, &p.chat)) {
         return false;

@@ -502,11 +502,10 @@ static bool make(struct server *server, struct call *call, json_t *messages, jso
     const char *last = text && end ? find_last(text, len, end) : NULL;
     if (last)
         len = (size_t)(last - text);
-    bool ok = text && (last || !end || param_wrong(call, "messages", "the model's chat template does not show a part of them that has to be continued or cached")) &&
-              tokenize(&g, text, len, out);
-    if (ok)
+    bool shown = last || !end, ok = text && (!shown || tokenize(&g, text, len, out));
+    if (ok && shown)
         out->reasons = reasoning_opened(&g.tags, text, len);
-    else
+    else if (!ok)
         chat_prompt_free(out);
     free(text);
     return ok;

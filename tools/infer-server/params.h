@@ -67,7 +67,7 @@ struct chat_prompt {
 };
 bool chat_prompt_make(struct server *server, struct call *call, json_t *messages, json_t *kwargs, bool add_generation_prompt, struct chat_prompt *out);
 /* The same, of the rendered text up to the last place that has end in it: what the caller has put into a message to find it again (a noncharacter of Unicode from
- * U+FDE0 to U+FDEF). Not found: 400. */
+ * U+FDE0 to U+FDEF). Where the template does not show that: true, and out->ids is NULL. */
 bool chat_prompt_until(struct server *server, struct call *call, json_t *messages, json_t *kwargs, bool add_generation_prompt, const char *end,
                        struct chat_prompt *out);
 void chat_prompt_free(struct chat_prompt *p);
