@@ -5,10 +5,12 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
-from server_host import ROOT, Server  # noqa: E402
+from server_host import ROOT, Server, read_events, until  # noqa: E402
 
 SERVER = os.path.abspath(sys.argv[1])
 STORY = "Once upon a time the little Red Hen lived in a house by the wood, and she had a cat and a mouse and a dog. " * 6
@@ -287,6 +289,91 @@ def test_restart():
             assert names(server) == ["story"]
     finally:
         shutil.rmtree(top)
+
+
+def at_once(*jobs):
+    """Runs jobs on threads of their own; the first failure is raised."""
+    failures = []
+
+    def run(job):
+        try:
+            job()
+        except BaseException as e:  # pylint: disable=broad-except
+            failures.append(e)
+    threads = [threading.Thread(target=run, args=(job,)) for job in jobs]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if failures:
+        raise failures[0]
+
+
+def test_races_on_one_name():
+    """Whatever comes at once: each answer is one that could be, each answer that goes on from the name is one of two, and the server stays whole."""
+    top = tempfile.mkdtemp(prefix="infer-kv-")
+    try:
+        for more in [], ["--kv-dir", os.path.join(top, "kv")]:
+            with Server(SERVER, *more) as server:
+                prompts = [STORY, STORY.replace("cat", "cow")]
+                wanted = set()
+                for prompt in prompts:
+                    ask(server, "/checkpoints/save", {"name": "x", "prompt": prompt, "replace": True})
+                    wanted.add(go_on(server, checkpoint="x")[0])
+
+                def calls(path, body, allowed, count=12):
+                    def run():
+                        for _ in range(count):
+                            answer = server.post(path, body)
+                            assert answer.status in allowed, (path, answer.status, answer.text)
+                            if path == "/complete" and answer.status == 200:
+                                assert answer.json()["text"] in wanted, answer.text
+                    return run
+                at_once(calls("/checkpoints/save", {"name": "x", "prompt": prompts[0], "replace": True}, {200}),
+                        calls("/checkpoints/save", {"name": "x", "prompt": prompts[1], "replace": True}, {200}),
+                        calls("/checkpoints/save", {"name": "x", "prompt": prompts[1]}, {200, 409}),
+                        calls("/checkpoints/load", {"name": "x"}, {200, 404}),
+                        calls("/checkpoints/fork", {"from": "x", "to": "y", "replace": True}, {200, 404}),
+                        calls("/checkpoints/delete", {"name": "x"}, {200, 404}),
+                        calls("/checkpoints/graft", {"checkpoint": "x", "count": 5, "to": "z", "replace": True}, {200, 404}),
+                        calls("/complete", {"checkpoint": "x", "max_tokens": 12, "temperature": 0}, {200, 404}),
+                        calls("/complete", {"checkpoint": "x", "max_tokens": 12, "temperature": 0}, {200, 404}))
+                ask(server, "/checkpoints/save", {"name": "x", "prompt": STORY, "replace": True})
+                assert go_on(server, checkpoint="x")[0] in wanted
+    finally:
+        shutil.rmtree(top)
+
+
+def test_what_is_deleted_while_in_use():
+    with Server(SERVER) as server:
+        ask(server, "/checkpoints/save", {"name": "x", "prompt": STORY})
+        want = ask(server, "/complete", {"checkpoint": "x", "max_tokens": 60, "temperature": 0, "ignore_eos": True})["text"]
+        connection, response = server.begin("POST", "/complete", {"checkpoint": "x", "max_tokens": 60, "temperature": 0, "ignore_eos": True, "stream": True})
+        assert ask(server, "/checkpoints/delete", {"name": "x"})
+        events = list(read_events(response))
+        connection.close()
+        assert json.loads(events[-1][1])["text"] == want
+        refused(server, "/complete", {"checkpoint": "x", "max_tokens": 1}, "x", 404)
+
+
+def test_clients_that_go_in_the_middle():
+    """During prompts, answers and savings: nothing is left running, and nothing is left half."""
+    with Server(SERVER, "--cache-bytes", "0") as server:
+        ids = (ask(server, "/tokenize", {"text": STORY * 2})["tokens"] * 2)[:480]
+        for path, body in [("/checkpoints/save", {"name": "a", "prompt": ids}), ("/complete", {"prompt": ids, "max_tokens": 20, "save": "b", "ignore_eos": True}),
+                           ("/infer", {"input": ids, "logits": "all", "encoding_format": "base64", "save": "c"}), ("/score", {"text": ids}),
+                           ("/chat/stream", {"messages": FIRST, "save": "d", "max_tokens": 100, "ignore_eos": True}),
+                           ("/checkpoints/graft", {"checkpoint": "base", "to": "e"}), ("/checkpoints/load", {"name": "base"})]:
+            ask(server, "/checkpoints/save", {"name": "base", "prompt": ids[:300], "replace": True})
+            data = json.dumps(body).encode()
+            for wait in (0, 0.002, 0.01, 0.03):  # at different places of the work; which, does not matter
+                with server.socket() as s:
+                    s.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
+                    time.sleep(wait)
+        until(lambda: server.get("/v1/system").json()["scheduler"]["active"] == 0, "nothing runs any more")
+        for name in names(server):  # what was saved is whole
+            assert ask(server, "/checkpoints/load", {"name": name})["checkpoint"]["length"] > 64
+        assert ask(server, "/complete", {"prompt": "a", "max_tokens": 2})["usage"]["completion_tokens"] == 2
 
 
 def test_room_for_checkpoints():

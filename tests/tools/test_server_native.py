@@ -11,7 +11,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
-from server_host import ROOT, Server, until  # noqa: E402
+from server_host import ROOT, Server, read_events, until  # noqa: E402
 
 SERVER = os.path.abspath(sys.argv[1])
 FIXTURES = os.path.join(ROOT, "tests", "data", "fixtures")
@@ -181,6 +181,23 @@ def test_generation_refusals():
         refused(server, "/complete", {"prompt": [99999]}, "prompt[0]")
         refused(server, "/complete", {"prompt": [5] * 600}, "context")
         assert ask(server, "/complete", {"prompt": "a", "max_tokens": 1})["usage"]["completion_tokens"] == 1
+
+
+def test_time():
+    with Server(SERVER, "--parallel", "1") as server:
+        got = ask(server, "/complete", {"prompt": "a", "max_tokens": 400, "ignore_eos": True, "timeout": 0.05})
+        assert got["finish_reason"] == "time" and got["usage"]["completion_tokens"] < 400 or got["usage"]["completion_tokens"] == 400
+        # In the queue: nothing was computed, so there is no answer, and nothing is saved.
+        connection, response = server.begin("POST", "/complete", {"prompt": "a", "max_tokens": 500, "ignore_eos": True, "stream": True})
+        assert response.readline()
+        ended = False
+        for path, body in [("/complete", {"prompt": "a", "max_tokens": 5}), ("/chat/stream", {"messages": HI}), ("/checkpoints/save", {"name": "x", "prompt": "a"})]:
+            answer = server.post(path, {**body, "timeout": 0.001})
+            ended = ended or server.get("/v1/system").json()["scheduler"]["active"] == 0  # the first was too quick to wait for
+            assert ended or (answer.status == 503 and "time" in answer.json()["error"]["message"]), (path, answer.status, answer.text)
+        assert ended or server.get("/checkpoints").json()["data"] == []
+        response.close()
+        connection.close()
 
 
 def test_a_client_that_goes_ends_its_answer():
@@ -387,6 +404,22 @@ def test_lora_names_lead_nowhere():
         refused(server, "/lora/load", {"name": "x", "path": 5}, "path")
         refused(server, "/lora/load", {"name": "x", "path": "good.gguf", "scale": 1}, "scale")
         assert server.get("/lora").json()["data"] == []
+
+
+def test_lora_unloaded_while_in_use():
+    with Folder() as folder, Server(SERVER, "--lora-dir", folder.dir, model=LLAMA) as server:
+        ask(server, "/lora/load", {"name": "a", "path": "good.gguf"})
+        body = {"prompt": list(range(3, 40)), "max_tokens": 90, "temperature": 0, "adapters": [{"name": "a"}], "logprobs": True}
+        want = ask(server, "/complete", body)["tokens"]
+        connection, response = server.begin("POST", "/complete", dict(body, stream=True))
+        assert ask(server, "/lora/unload", {"name": "a"})
+        events = [json.loads(data) for name, data in read_events(response)]
+        connection.close()
+        assert events[-1]["tokens"] == want and len(want) > 10
+        # What was computed under it is found again when it comes back, under whatever name.
+        ask(server, "/lora/load", {"name": "b", "path": "peft"})
+        ask(server, "/lora/load", {"name": "c", "path": "good.gguf"})
+        assert ask(server, "/complete", dict(body, adapters=[{"name": "c"}]))["tokens"] == want
 
 
 def test_lora_without_a_folder():

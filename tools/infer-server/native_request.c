@@ -248,6 +248,7 @@ static void started(struct native_request *r, infer_request *request)
     INFER_INIT(&info);
     if (infer_request_get_info(request, &info, NULL) == INFER_OK)
         r->cache = native_cache(r->call, &info);
+    r->computed = true;
     if (r->stream) {
         r->begun = true;
         call_stream_begin(r->call, "text/event-stream");
@@ -283,28 +284,32 @@ static void done(struct native_request *r, const infer_request_event *e)
     }
 }
 
+/* What there is no answer for: a failure; a prompt that was not computed to its end, since its time ran out in the queue, or the server ends. */
+static void end_without(struct native_request *r, bool cancelled)
+{
+    if (!r->error.code) {
+        r->error.code = cancelled ? INFER_ERROR_CANCELLED : r->computed ? INFER_ERROR_NO_MEMORY : INFER_ERROR_LIMIT;
+        (void)snprintf(r->error.text, sizeof r->error.text, "%s", cancelled ? "cancelled" : r->computed ? "out of memory" : "the request's time ran out before its prompt was computed");
+    }
+    answer_error(r, r->error.code, &r->error);
+}
+
 static void end(struct native_request *r, infer_request *request)
 {
-    bool failed = false, whole_answers = true;
+    bool failed = !r->computed, cancelled = false;
     (void)infer_request_get_info(request, &r->info, NULL);
     metrics_request(r->server, r->call, &r->info);
     for (uint32_t i = 0; i < r->params.n; i++) {
         const struct native_choice *c = &r->choices[i];
         failed |= c->finish == INFER_FINISH_ERROR || c->text.failed || c->reasoning.failed || c->new_text.failed || c->new_reasoning.failed;
-        whole_answers &= c->finish != INFER_FINISH_CANCELLED;
+        cancelled |= c->finish == INFER_FINISH_CANCELLED;
     }
-    if (failed) {
-        if (!r->error.code)
-            r->error.code = INFER_ERROR_NO_MEMORY;
-        answer_error(r, r->error.code, &r->error);
-    } else if (r->prompt_only && !whole_answers) {
-        r->error.code = INFER_ERROR_CANCELLED;
-        answer_error(r, r->error.code, &r->error);
-    } else if (r->save && whole_answers) {
+    if (failed || (r->prompt_only && cancelled))
+        end_without(r, cancelled);
+    else if (r->save && !cancelled)
         save(r);
-    } else {
+    else
         answer(r);
-    }
 }
 
 static void on_event(void *user, infer_request *request, const infer_request_event *e)

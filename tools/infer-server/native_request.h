@@ -27,6 +27,7 @@ struct native_request {
     bool prompt_only;        /* nothing is generated */
     bool splits;             /* reasoning is split from the answer */
     bool stream, begun;
+    bool computed;           /* the prompt */
     bool logprobs;
     const char *save;        /* the name for the state after the answer, or NULL: borrowed from the body */
     bool replace;
