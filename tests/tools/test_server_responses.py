@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import stat
 import sys
@@ -420,6 +421,29 @@ def test_limits():
     with Server(SERVER, "--response-states-bytes", "1", "--cache-bytes", "0") as server:  # none fits; the chain works without
         chain = talk(server, QUESTIONS[:2])
         assert chain[1]["usage"]["input_tokens_details"]["cached_tokens"] == 0
+
+
+def test_isolated():
+    """Each connection has a process of its own: what they keep meets in the folder, limits included."""
+    with Folder() as folder, Server(SERVER, "--isolate", "fork", "--kv-dir", folder, "--max-responses", "4") as server:
+        chain = talk(server, QUESTIONS)
+        check_chain(server, chain, QUESTIONS, more=len(chain))  # when a checkpoint of another process is there is a matter of time
+        assert len([n for n in os.listdir(os.path.join(folder, "responses")) if n.endswith(".json")]) <= 4
+        chain = talk(server, QUESTIONS[:1])
+        assert get(server, chain[-1]["id"]).json() == chain[-1]
+        running = create(server, background=True, max_output_tokens=30)["id"]  # its connection's process ends when it has
+        until(lambda: get(server, running).json()["status"] == "incomplete", "it ends by itself")
+        assert delete(server, running).status == 200 and get(server, running).status == 404
+        running = create(server, background=True, max_output_tokens=LONG)["id"]
+        refused(server.post(PATH, body(previous_response_id=running)), 400, "previous_response_id")
+        assert cancel(server, running).status == 409 and delete(server, running).status == 200
+        until(lambda: server.metric("infer_children") == 1, "its process has ended")  # the one is asked
+        assert get(server, running).status == 404
+        running = create(server, background=True, max_output_tokens=LONG)["id"]
+        with open(f"/proc/{server.process.pid}/task/{server.process.pid}/children", encoding="utf-8") as f:
+            for pid in f.read().split():
+                os.kill(int(pid), signal.SIGKILL)
+        until(lambda: get(server, running).json()["status"] in ("failed", "incomplete"), "it is not waited for")  # incomplete: it was quicker
 
 
 def test_damaged_files():

@@ -89,12 +89,11 @@ static struct turn *running(struct server *server, struct call *call, bool kept)
     return turn_find(server->responses, call_arg(call), tenant, kept);
 }
 
-/* The response of doc, which nobody makes any more: one that had not ended when the server did has failed. */
-static json_t *response_of(const json_t *doc)
+/* The response of doc, which this process does not make: one that had not ended when its maker did has failed. */
+static json_t *response_of(const struct server *server, const json_t *doc)
 {
     json_t *response = json_object_get(doc, "response");
-    const char *status = json_string_value(json_object_get(response, "status"));
-    if (!status || (strcmp(status, "queued") != 0 && strcmp(status, "in_progress") != 0))
+    if (!doc_unfinished(doc) || store_held(server->responses->store, json_string_value(json_object_get(response, "id"))))
         return json_incref(response);
     json_t *failed = json_copy(response);
     (void)json_object_set_new(failed, "status", json_string("failed"));
@@ -150,7 +149,7 @@ static void retrieve(struct server *server, struct call *call)
     if (doc && streams)
         call_error(call, 400, "invalid_request_error", NULL, "stream", "stream: the events of this response are not kept (those of background responses are, for a while)");
     else if (doc)
-        call_json(call, 200, response_of(doc));
+        call_json(call, 200, response_of(server, doc));
     json_decref(doc);
 }
 
@@ -181,9 +180,12 @@ static void cancel(struct server *server, struct call *call)
     json_t *doc = find(server, call);
     if (!doc)
         return;
-    json_t *response = response_of(doc);
+    json_t *response = response_of(server, doc);
     const char *status = json_string_value(json_object_get(response, "status"));
-    if (json_is_true(json_object_get(response, "background")) || (status && strcmp(status, "cancelled") == 0)) {
+    if (doc_unfinished(doc) && store_held(server->responses->store, call_arg(call))) {
+        json_decref(response);
+        call_error(call, 409, "invalid_request_error", NULL, NULL, "This response is made by the process of another connection (--isolate fork), where alone it can be cancelled.");
+    } else if (json_is_true(json_object_get(response, "background")) || (status && strcmp(status, "cancelled") == 0)) {
         call_json(call, 200, response);
     } else {
         json_decref(response);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "openai.h"
 #include "responses_ws.h"
 
 #define ROOM_LEFT 256 /* tokens that truncation leaves for an answer when the request does not say how many it wants */
@@ -14,20 +15,20 @@ static const struct param create_keys[] = {
     {"safety_identifier", PARAM_TAKEN}, {"prompt_cache_key", PARAM_TAKEN}, {"store", PARAM_TAKEN}, {"previous_response_id", PARAM_TAKEN},
     {"truncation", PARAM_TAKEN}, {"text", PARAM_TAKEN}, {"include", PARAM_TAKEN}, {"top_logprobs", PARAM_TAKEN}, {"reasoning", PARAM_TAKEN},
     {"background", PARAM_TAKEN}, {"stream_options", PARAM_TAKEN}, {"service_tier", PARAM_TAKEN}, {"tool_choice", PARAM_TAKEN},
-    {"parallel_tool_calls", PARAM_TAKEN}, {"max_tool_calls", PARAM_NO_EFFECT}, {"prompt_cache_retention", PARAM_NO_EFFECT},
+    {"parallel_tool_calls", PARAM_TAKEN}, {"chat_template_kwargs", PARAM_TAKEN}, {"max_tool_calls", PARAM_NO_EFFECT}, {"prompt_cache_retention", PARAM_NO_EFFECT},
     {"prompt_cache_options", PARAM_NO_EFFECT}, {"background_options", PARAM_NO_EFFECT}, {"image", PARAM_NO_EFFECT}, {"tools", PARAM_REFUSED},
     {"conversation", PARAM_REFUSED}, {"prompt", PARAM_REFUSED}, {"context_management", PARAM_REFUSED}, {"moderation", PARAM_REFUSED},
     {"access_programs", PARAM_REFUSED}, {NULL, PARAM_TAKEN}};
 static const struct param socket_keys[] = {{"type", PARAM_TAKEN}, {"stream_id", PARAM_TAKEN}, {"generate", PARAM_TAKEN}, {NULL, PARAM_TAKEN}};
 static const struct param count_keys[] = {
     {"model", PARAM_TAKEN}, {"input", PARAM_TAKEN}, {"instructions", PARAM_TAKEN}, {"previous_response_id", PARAM_TAKEN}, {"truncation", PARAM_TAKEN},
-    {"text", PARAM_TAKEN}, {"reasoning", PARAM_TAKEN}, {"tool_choice", PARAM_TAKEN}, {"parallel_tool_calls", PARAM_TAKEN}, {"tools", PARAM_REFUSED},
+    {"text", PARAM_TAKEN}, {"reasoning", PARAM_TAKEN}, {"tool_choice", PARAM_TAKEN}, {"parallel_tool_calls", PARAM_TAKEN}, {"chat_template_kwargs", PARAM_TAKEN}, {"tools", PARAM_REFUSED},
     {"conversation", PARAM_REFUSED}, {"personality", PARAM_REFUSED}, {NULL, PARAM_TAKEN}};
 
 /* What a body says beside params_read's. */
 struct asked {
     const char *instructions, *previous, *truncation, *effort, *verbosity, *tool_choice;
-    json_t *metadata, *text, *reasoning, *include;
+    json_t *metadata, *text, *reasoning, *include, *kwargs;
     uint64_t max_output_tokens, top_logprobs;
     bool store, background, parallel, logprobs;
 };
@@ -149,8 +150,8 @@ static bool read_prompt_fields(struct server *server, struct call *call, const j
     static const char *const ways[] = {"auto", "disabled", NULL};
     *a = (struct asked){.truncation = "disabled", .tool_choice = "auto", .parallel = true, .store = true};
     return param_string(call, body, "instructions", &a->instructions) && param_string(call, body, "previous_response_id", &a->previous) &&
-           param_string(call, body, "truncation", &a->truncation) && one_of(call, "truncation", a->truncation, ways) && read_text(call, body, a) &&
-           read_reasoning(server, call, body, a) && read_tools(call, body, a);
+           param_string(call, body, "truncation", &a->truncation) && one_of(call, "truncation", a->truncation, ways) && param_object(call, body, "chat_template_kwargs", &a->kwargs) &&
+           read_text(call, body, a) && read_reasoning(server, call, body, a) && read_tools(call, body, a);
 }
 
 static bool read_asked(struct server *server, struct call *call, const json_t *body, struct asked *a)
@@ -213,6 +214,11 @@ static bool read_previous(struct call *call, struct turn *t, const char *id, con
         state = store_state(store, id);
     if (!doc)
         return no_previous(call, id);
+    if (doc_unfinished(doc) && store_held(store, id)) {
+        json_decref(doc);
+        infer_checkpoint_release(state);
+        return param_wrong(call, "previous_response_id", "this response has not ended yet");
+    }
     t->history = items_after(doc);
     bool fits = state && json_equal(json_object_get(doc, "setting"), t->setting) && !t->params.n_prompts && !t->params.checkpoint;
     if (fits && state_fits(t, state, session)) {
@@ -227,14 +233,16 @@ static bool read_previous(struct call *call, struct turn *t, const char *id, con
 
 /* ---- The prompt -------------------------------------------------------------------------------------------------- */
 
-static json_t *template_extras(struct server *server, const char *effort)
+/* What the template sees beside the messages: chat_template_kwargs, and where those do not say it, the effort in the template's own words. */
+static json_t *template_extras(struct server *server, const struct asked *a)
 {
-    if (!effort)
-        return NULL;
-    bool none = strcmp(effort, "none") == 0;
-    json_t *extras = json_pack("{s:b}", "enable_thinking", !none);
-    if (!none || !chat_template_has(server, "enable_thinking"))
-        (void)json_object_set_new(extras, "reasoning_effort", json_string(effort));
+    json_t *extras = a->kwargs ? json_copy(a->kwargs) : json_object();
+    if (a->effort && chat_template_has(server, "reasoning_effort"))
+        (void)json_object_set_new(extras, "reasoning_effort", json_string(a->effort));
+    else if (a->effort && chat_template_has(server, "enable_thinking"))
+        (void)json_object_set_new(extras, "enable_thinking", json_boolean(strcmp(a->effort, "none") != 0));
+    if (a->kwargs)
+        (void)json_object_update(extras, a->kwargs);
     return extras;
 }
 
@@ -242,7 +250,7 @@ static json_t *template_extras(struct server *server, const char *effort)
 static bool render(struct server *server, struct call *call, struct turn *t, const struct asked *a, size_t drop)
 {
     json_t *messages = items_messages(a->instructions, t->history, t->input, drop);
-    json_t *extras = template_extras(server, a->effort);
+    json_t *extras = template_extras(server, a);
     bool ok = messages != NULL;
     chat_prompt_free(&t->prompt);
     memset(&t->prompt, 0, sizeof t->prompt);
@@ -406,6 +414,7 @@ static void keep_early(struct turn *t)
     json_t *doc = turn_doc(t);
     if (doc)
         store_put(t->list->store, t->id, doc, NULL);
+    t->held = store_hold(t->list->store, t->id);
     json_decref(doc);
 }
 
@@ -414,6 +423,10 @@ struct turn *responses_create(struct server *server, struct call *call, json_t *
     struct asked a;
     infer_error err;
     INFER_INIT(&err);
+    if (!openai_generates(server, call)) {
+        json_decref(body);
+        return NULL;
+    }
     struct turn *t = turn_create(server->responses, body);
     json_decref(body);
     if (!t) {
@@ -454,7 +467,7 @@ void responses_count(struct server *server, struct call *call)
     infer_request_options o;
     infer_session_options session;
     json_t *body = call_json_body(call);
-    if (!body)
+    if (!body || !openai_generates(server, call))
         return;
     struct turn *t = turn_create(server->responses, body);
     if (!t) {

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,6 +31,15 @@ struct entry {
     infer_checkpoint *state;      /* not yet in the store of checkpoints */
 };
 
+struct worker {
+    struct store *store;
+    pthread_t thread;
+    pid_t pid;                    /* of the process that the thread runs in; 0: none yet */
+    pthread_cond_t wake;
+    struct task *first, **last;
+    uint32_t backlog;
+};
+
 struct store {
     pthread_mutex_t lock;
     struct entry *buckets[BUCKETS];
@@ -40,12 +50,9 @@ struct store {
     infer_model *model;
     infer_store *states;
 
-    pthread_t thread;
-    pid_t pid;                    /* of the process that the thread runs in; 0: none yet */
-    pthread_cond_t wake;
-    struct task *first, **last;
-    uint32_t backlog;
+    struct worker workers[N_WORKS];
     bool stop;
+    pid_t scanned_by;             /* the process that has looked at the folder */
 };
 
 /* ---- Identifiers ------------------------------------------------------------------------------------------------- */
@@ -295,6 +302,8 @@ static void forget_files(struct store *s, const char *id)
         (void)infer_store_delete(s->states, id, RESPONSE_ID - 1, NULL);
 }
 
+static bool scan(struct store *s);
+
 /* Takes the oldest out until the limits hold; the newest stays whatever its size. */
 static void evict(struct store *s)
 {
@@ -325,6 +334,8 @@ void store_put(struct store *s, const char *id, json_t *doc, infer_checkpoint *s
     }
     free(text);
     (void)pthread_mutex_lock(&s->lock);
+    if (s->dir >= 0 && s->scanned_by != getpid()) /* a forked child: others have put theirs there meanwhile */
+        (void)scan(s);
     struct entry *e = entry_find(s, id);
     if (!e)
         e = entry_add(s, id);
@@ -349,6 +360,47 @@ bool store_remove(struct store *s, const char *id)
     (void)pthread_mutex_unlock(&s->lock);
     forget_files(s, id);
     return e != NULL;
+}
+
+bool store_has(struct store *s, const char *id)
+{
+    char name[RESPONSE_ID + 5];
+    (void)pthread_mutex_lock(&s->lock);
+    const struct entry *e = entry_find(s, id);
+    bool found = e && e->doc;
+    (void)pthread_mutex_unlock(&s->lock);
+    file_name(id, name);
+    return found || (s->dir >= 0 && faccessat(s->dir, name, F_OK, 0) == 0);
+}
+
+bool doc_unfinished(const json_t *doc)
+{
+    const char *status = json_string_value(json_object_get(json_object_get(doc, "response"), "status"));
+    return status && (strcmp(status, "queued") == 0 || strcmp(status, "in_progress") == 0);
+}
+
+static int open_file(struct store *s, const char *id)
+{
+    char name[RESPONSE_ID + 5];
+    file_name(id, name);
+    return s->dir < 0 ? -1 : openat(s->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+int store_hold(struct store *s, const char *id)
+{
+    int fd = open_file(s, id);
+    if (fd >= 0)
+        (void)flock(fd, LOCK_SH);
+    return fd;
+}
+
+bool store_held(struct store *s, const char *id)
+{
+    int fd = open_file(s, id);
+    bool held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (fd >= 0)
+        (void)close(fd);
+    return held;
 }
 
 /* ---- Checkpoints ------------------------------------------------------------------------------------------------- */
@@ -434,51 +486,70 @@ void store_drop_state(struct store *s, const char *id)
 
 static void *work(void *arg)
 {
-    struct store *s = arg;
+    struct worker *w = arg;
+    struct store *s = w->store;
     (void)pthread_mutex_lock(&s->lock);
-    while (s->first || !s->stop) {
-        struct task *task = s->first;
+    while (w->first || !s->stop) {
+        struct task *task = w->first;
         if (!task) {
-            (void)pthread_cond_wait(&s->wake, &s->lock);
+            (void)pthread_cond_wait(&w->wake, &s->lock);
             continue;
         }
-        s->first = task->next;
-        if (!s->first)
-            s->last = &s->first;
+        w->first = task->next;
+        if (!w->first)
+            w->last = &w->first;
         (void)pthread_mutex_unlock(&s->lock);
         task->run(task);
         (void)pthread_mutex_lock(&s->lock);
-        s->backlog--;
+        w->backlog--;
     }
     (void)pthread_mutex_unlock(&s->lock);
     return NULL;
 }
 
-/* The thread begins with the first task; a forked child begins its own. Without one the work is done at once. */
-void store_queue(struct store *s, struct task *task)
+/* A thread begins with its first task; a forked child begins its own. Without one the work is done at once. */
+void store_queue(struct store *s, enum work kind, struct task *task)
 {
+    struct worker *w = &s->workers[kind];
     task->next = NULL;
     (void)pthread_mutex_lock(&s->lock);
-    if (s->pid != getpid() && pthread_create(&s->thread, NULL, work, s) == 0)
-        s->pid = getpid();
-    bool queued = s->pid == getpid();
+    if (w->pid != getpid() && pthread_create(&w->thread, NULL, work, w) == 0)
+        w->pid = getpid();
+    bool queued = w->pid == getpid();
     if (queued) {
-        *s->last = task;
-        s->last = &task->next;
-        s->backlog++;
-        (void)pthread_cond_signal(&s->wake);
+        *w->last = task;
+        w->last = &task->next;
+        w->backlog++;
+        (void)pthread_cond_signal(&w->wake);
     }
     (void)pthread_mutex_unlock(&s->lock);
     if (!queued)
         task->run(task);
 }
 
-uint32_t store_backlog(struct store *s)
+uint32_t store_backlog(struct store *s, enum work kind)
 {
     (void)pthread_mutex_lock(&s->lock);
-    uint32_t n = s->backlog;
+    uint32_t n = s->workers[kind].backlog;
     (void)pthread_mutex_unlock(&s->lock);
     return n;
+}
+
+/* The first kind makes work for the second. */
+static void stop_workers(struct store *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->stop = true;
+    (void)pthread_mutex_unlock(&s->lock);
+    for (int i = 0; i < N_WORKS; i++) {
+        struct worker *w = &s->workers[i];
+        (void)pthread_mutex_lock(&s->lock);
+        bool started = w->pid == getpid();
+        (void)pthread_cond_signal(&w->wake);
+        (void)pthread_mutex_unlock(&s->lock);
+        if (started)
+            (void)pthread_join(w->thread, NULL);
+    }
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
@@ -508,10 +579,14 @@ static bool left_behind(const char *name)
     return response_id_valid(id) && name[RESPONSE_ID] == '.' && strcmp(end, ".tmp") == 0 && pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
-/* false: out of memory. Only names, sizes and times are looked at: what a file holds is read when it is asked for. */
-static bool scan(struct store *s, DIR *d)
+/* Adds what is there and not known. false: out of memory, or the folder cannot be read. Only names, sizes and times are looked at: what a file holds is read when it is asked for. */
+static bool scan(struct store *s)
 {
     struct found *all = NULL;
+    DIR *d = opendir(s->path);
+    s->scanned_by = getpid();
+    if (!d)
+        return false;
     size_t n = 0, room = 0;
     const struct dirent *item;
     bool ok = true;
@@ -536,11 +611,11 @@ static bool scan(struct store *s, DIR *d)
             all[n++].time = st.st_mtim;
         }
     }
+    (void)closedir(d);
     if (n)
         qsort(all, n, sizeof *all, by_age);
     for (size_t i = 0; ok && i < n; i++) {
-        struct entry *e = entry_add(s, all[i].id);
-        ok = e != NULL;
+        struct entry *e = entry_find(s, all[i].id) ? NULL : entry_add(s, all[i].id);
         if (e)
             s->bytes += e->bytes = all[i].bytes;
     }
@@ -566,11 +641,10 @@ static void scan_states(struct store *s)
 
 static infer_status open_dir(struct store *s, const char *path, infer_error *err)
 {
-    DIR *d = NULL;
     s->path = strdup(path);
     if (!s->path)
         return INFER_ERROR_NO_MEMORY;
-    if ((mkdir(path, 0700) != 0 && errno != EEXIST) || (s->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 || !(d = opendir(path))) {
+    if ((mkdir(path, 0700) != 0 && errno != EEXIST) || (s->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0) {
         if (err) {
             err->code = INFER_ERROR_IO;
             (void)snprintf(err->file, sizeof err->file, "%s", path);
@@ -578,9 +652,7 @@ static infer_status open_dir(struct store *s, const char *path, infer_error *err
         }
         return INFER_ERROR_IO;
     }
-    bool ok = scan(s, d);
-    (void)closedir(d);
-    return ok ? INFER_OK : INFER_ERROR_NO_MEMORY;
+    return scan(s) ? INFER_OK : INFER_ERROR_NO_MEMORY;
 }
 
 infer_status store_open(struct server *server, const struct responses_options *o, struct store **out, infer_error *err)
@@ -591,8 +663,11 @@ infer_status store_open(struct server *server, const struct responses_options *o
         return INFER_ERROR_NO_MEMORY;
     }
     (void)pthread_mutex_init(&s->lock, NULL);
-    (void)pthread_cond_init(&s->wake, NULL);
-    s->last = &s->first;
+    for (int i = 0; i < N_WORKS; i++) {
+        s->workers[i].store = s;
+        s->workers[i].last = &s->workers[i].first;
+        (void)pthread_cond_init(&s->workers[i].wake, NULL);
+    }
     s->dir = -1;
     s->max_count = o->max_count;
     s->max_bytes = o->max_bytes;
@@ -620,20 +695,15 @@ void store_close(struct store *s)
 {
     if (!s)
         return;
-    (void)pthread_mutex_lock(&s->lock);
-    s->stop = true;
-    bool started = s->pid == getpid();
-    (void)pthread_cond_signal(&s->wake);
-    (void)pthread_mutex_unlock(&s->lock);
-    if (started)
-        (void)pthread_join(s->thread, NULL);
+    stop_workers(s);
     while (s->oldest)
         entry_drop(s, s->oldest);
     infer_store_release(s->states);
     infer_model_release(s->model);
     if (s->dir >= 0)
         (void)close(s->dir);
-    (void)pthread_cond_destroy(&s->wake);
+    for (int i = 0; i < N_WORKS; i++)
+        (void)pthread_cond_destroy(&s->workers[i].wake);
     (void)pthread_mutex_destroy(&s->lock);
     free(s->path);
     free(s);

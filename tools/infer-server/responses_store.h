@@ -40,13 +40,23 @@ void store_put_state(struct store *store, const char *id);
 infer_checkpoint *store_state(struct store *store, const char *id); /* a reference, or NULL */
 void store_drop_state(struct store *store, const char *id);         /* it was found damaged */
 bool store_remove(struct store *store, const char *id);
+/* Kept early, and its maker has not told its end (yet). */
+bool doc_unfinished(const json_t *doc);
+/* Whether something is kept under this id. */
+bool store_has(struct store *store, const char *id);
+/* A response that is kept before it has ended: who makes it holds a lock on its file until then (a descriptor to be closed, or -1), so that others can see
+ * whether somebody still does. Only other processes may ask. */
+int store_hold(struct store *store, const char *id);
+bool store_held(struct store *store, const char *id);
 
-/* Work that may wait for the disk, done by one thread in order. task lives until run is called. */
+/* Work that may wait for the disk. Each kind has a thread that does it in order: a client that waits for its response does not wait for the checkpoints of
+ * others, which are large. task lives until run is called. */
+enum work { WORK_RESPONSES, WORK_STATES, N_WORKS };
 struct task {
     struct task *next;
     void (*run)(struct task *task);
 };
-void store_queue(struct store *store, struct task *task);
-uint32_t store_backlog(struct store *store);
+void store_queue(struct store *store, enum work work, struct task *task);
+uint32_t store_backlog(struct store *store, enum work work);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "metrics.h"
 #include "responses_ws.h"
@@ -22,6 +23,7 @@ struct turn *turn_create(struct response_list *list, json_t *body)
     atomic_init(&t->refs, 1);
     (void)pthread_mutex_init(&t->lock, NULL);
     t->list = list;
+    t->held = -1;
     t->body = json_incref(body);
     t->pending = json_array();
     t->shown = json_array();
@@ -61,6 +63,8 @@ void turn_release(struct turn *t)
     if (t->has_params)
         params_free(&t->params);
     chat_prompt_free(&t->prompt);
+    if (t->held >= 0)
+        (void)close(t->held);
     infer_checkpoint_release(t->state);
     infer_request_release(t->request);
     if (t->call)
@@ -467,14 +471,27 @@ static void tell(struct turn *t)
     call_release(call);
 }
 
+static struct turn *turn_of(struct task *task, size_t offset)
+{
+    return (struct turn *)(void *)((char *)task - offset);
+}
+
+static void save_state(struct task *task)
+{
+    struct turn *t = turn_of(task, offsetof(struct turn, state_task));
+    store_put_state(t->list->store, t->id);
+    turn_release(t);
+}
+
 /* On the store's thread: first the disk, then the client, so that what a client has been told of is kept. */
 static void finish(struct task *task)
 {
-    struct turn *t = (struct turn *)(void *)((char *)task - offsetof(struct turn, task));
+    struct turn *t = turn_of(task, offsetof(struct turn, task));
     struct store *store = t->list->store;
     (void)pthread_mutex_lock(&t->lock);
     set_status(t);
-    bool keep = t->store && !t->deleted;
+    bool keep = t->store && !t->deleted && (!t->background || store_has(store, t->id)); /* another process may have deleted it */
+    bool has_state = t->state != NULL;
     json_t *doc = keep || t->ws ? turn_doc(t) : NULL;
     (void)pthread_mutex_unlock(&t->lock);
     if (keep && doc)
@@ -483,15 +500,23 @@ static void finish(struct task *task)
         connection_keep(t->ws, t->id, doc, t->state);
     json_decref(doc);
     delist(t, t->keeps_events);
+    if (t->held >= 0)
+        (void)close(t->held);
+    t->held = -1;
     if (t->deleted)
         (void)store_remove(store, t->id);
     tell(t);
-    chat_prompt_free(&t->prompt);
+    chat_prompt_free(&t->prompt); /* one that is kept for its events needs neither these nor adapters */
     memset(&t->prompt, 0, sizeof t->prompt);
+    params_free(&t->params);
+    t->has_params = false;
     infer_checkpoint_release(t->state);
     t->state = NULL;
-    if (keep)
-        store_put_state(store, t->id);
+    if (keep && has_state) {
+        t->state_task.run = save_state;
+        (void)turn_ref(t);
+        store_queue(store, WORK_STATES, &t->state_task);
+    }
     if (t->ws)
         connection_ended(t->ws, t);
     turn_release(t);
@@ -534,7 +559,7 @@ static void conclude(struct turn *t, infer_request *request)
     item_close(t, complete(t));
     infer_checkpoint_release(t->state);
     t->state = NULL;
-    if (t->finish != INFER_FINISH_ERROR && !t->params.n_prompts && (t->store || t->ws) && store_backlog(t->list->store) < BACKLOG &&
+    if (t->finish != INFER_FINISH_ERROR && !t->params.n_prompts && (t->store || t->ws) && store_backlog(t->list->store, WORK_STATES) < BACKLOG &&
         infer_request_checkpoint(request, 0, &t->state, NULL) != INFER_OK)
         t->state = NULL;
     metrics_request(t->list->server, t->call, &t->info);
@@ -576,7 +601,7 @@ static void on_event(void *user, infer_request *request, const infer_request_eve
     (void)pthread_mutex_unlock(&t->lock);
     if (over) {
         t->task.run = finish;
-        store_queue(t->list->store, &t->task);
+        store_queue(t->list->store, WORK_RESPONSES, &t->task);
     }
 }
 

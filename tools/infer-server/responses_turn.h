@@ -34,7 +34,7 @@ struct turn {
     struct response_list *list;
     struct turn *next, **at;       /* in list->turns; at NULL: not there */
     atomic_bool stopped;           /* by responses_stop */
-    struct task task;
+    struct task task, state_task;
 
     /* What was asked: fixed when it is submitted. */
     char id[RESPONSE_ID], tenant[TENANT_SIZE];
@@ -44,6 +44,7 @@ struct turn {
     bool no_output;                /* "generate": false */
     json_t *history, *input, *setting;
     struct chat_prompt prompt;
+    int held;                      /* store_hold; or -1 */
     char from[RESPONSE_ID];        /* whose checkpoint it begins with; "": none */
     infer_checkpoint *state;       /* that; after the end, its own */
     struct reasoning split;
