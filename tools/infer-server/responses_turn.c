@@ -401,6 +401,7 @@ static void set_status(struct turn *t)
     const char *status = complete(t) ? "completed" : "incomplete";
     if (t->finish == INFER_FINISH_CANCELLED && t->stopped) {
         t->finish = INFER_FINISH_ERROR;
+        t->error.code = INFER_ERROR_CANCELLED;
         (void)snprintf(t->error.text, sizeof t->error.text, "the server was stopped");
     }
     if (t->finish == INFER_FINISH_ERROR)
