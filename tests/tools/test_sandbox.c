@@ -34,6 +34,7 @@
 #include "infer-server/sandbox.h"
 
 static char dir[64], kv[80], outside[96], log_file[96], secret_dir[96];
+static pid_t outsider; /* a process that is not in the sandbox: the test itself */
 static char *said; /* what a case found wrong: memory shared with its process */
 enum { SAID = 4096 };
 
@@ -172,6 +173,9 @@ static void try_files(void)
     REFUSED(open(outside, O_RDONLY)); /* nor is it in a readable folder */
     REFUSED(open(link_in, O_WRONLY)); /* a link from inside to it, made before */
     REFUSED(open("/etc/passwd", O_RDONLY));
+    char environ_of[64];
+    (void)snprintf(environ_of, sizeof environ_of, "/proc/%ld/environ", (long)outsider);
+    REFUSED(open(environ_of, O_RDONLY)); /* other processes' secrets */
     REFUSED(make(dir, "new", O_WRONLY | O_CREAT));
     REFUSED(open(dir, O_TMPFILE | O_WRONLY, 0600));
     REFUSED(make("/usr", "new", O_WRONLY | O_CREAT));
@@ -213,7 +217,7 @@ static void try_allowed(void)
     fd = open(log_file, O_WRONLY | O_APPEND);
     ALLOWED(fd >= 0 && write(fd, "x\n", 2) == 2);
     close(fd);
-    FILE *f = fopen("/proc/self/status", "r");
+    FILE *f = fopen("/proc/meminfo", "r");
     ALLOWED(f != NULL);
     if (f)
         fclose(f);
@@ -513,6 +517,7 @@ static int setup(void **s)
 {
     char link_in[128];
     (void)s;
+    outsider = getpid();
     (void)snprintf(dir, sizeof dir, "/tmp/infer-sandbox-XXXXXX");
     if (!mkdtemp(dir))
         return -1;

@@ -1,6 +1,15 @@
 #include "hmac.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shared.h"
 
 static const char *const texts[] = {
     [HMAC_OK] = "",
@@ -19,17 +28,6 @@ int hmac_status(enum hmac_verdict verdict)
 {
     return verdict == HMAC_OK ? 200 : verdict == HMAC_FULL ? 503 : 401;
 }
-
-#ifdef SERVER_SODIUM
-#include <errno.h>
-#include <fcntl.h>
-#include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "shared.h"
 
 enum {
     KEY_MIN = 32,
@@ -61,11 +59,6 @@ struct hmac {
     struct memory *memory;
     size_t bytes;
 };
-
-bool hmac_available(void)
-{
-    return true;
-}
 
 /* ---- The key */
 
@@ -321,31 +314,3 @@ enum hmac_verdict hmac_check(struct hmac *h, const struct hmac_message *m, int64
         return HMAC_SKEW;
     return remember(h, m->nonce, timestamp);
 }
-
-#else
-
-bool hmac_available(void)
-{
-    return false;
-}
-
-struct hmac *hmac_create(const struct hmac_options *options, int64_t now, char *error, size_t capacity)
-{
-    (void)now;
-    (void)snprintf(error, capacity, "--hmac-key %s: this infer-server was built without libsodium", options->key_file);
-    return NULL;
-}
-
-void hmac_free(struct hmac *h)
-{
-    (void)h;
-}
-
-enum hmac_verdict hmac_check(struct hmac *h, const struct hmac_message *m, int64_t now)
-{
-    (void)h;
-    (void)m;
-    (void)now;
-    return HMAC_BAD;
-}
-#endif

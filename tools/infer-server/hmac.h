@@ -16,7 +16,6 @@ struct hmac_options {
 /* Reads the key. now: seconds since 1970; older timestamps are refused, since an earlier process may have seen them. NULL: error says why, and names the file. */
 struct hmac *hmac_create(const struct hmac_options *options, int64_t now, char *error, size_t capacity);
 void hmac_free(struct hmac *h); /* and forgets the key */
-bool hmac_available(void);      /* built with libsodium */
 
 struct hmac_arg { const char *name, *value; }; /* of a query, decoded. value NULL: there is no "=" */
 /* A request as the server understands it: what is signed is what is served. */

@@ -66,11 +66,11 @@ struct path_rule {
     int32_t fd;
 } __attribute__((packed)); /* as the kernel has it */
 
-/* What programs need of the system when they are loaded already: libraries that the C library opens late, zones, random bytes, figures about
- * the machine and about themselves. What other processes hide is not in /proc for us: Landlock forbids looking into processes outside. */
+/* What programs need of the system when they are loaded already: libraries that the C library opens late, zones, random bytes, figures about the machine and about
+ * themselves. Of /proc no more: Landlock keeps other processes' memory closed, but not their environments. */
 static const char *const system_paths[] = {
-    "/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/etc/ssl/openssl.cnf", "/dev/null", "/dev/zero", "/dev/urandom", "/proc", "/sys/devices/system",
-    "/sys/fs/cgroup",
+    "/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/etc/ssl/openssl.cnf", "/dev/null", "/dev/zero", "/dev/urandom", "/proc/self", "/proc/meminfo",
+    "/sys/devices/system", "/sys/fs/cgroup",
 };
 
 static bool allow(int rules, const char *path, uint64_t access)
