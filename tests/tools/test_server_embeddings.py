@@ -4,12 +4,13 @@ import base64
 import json
 import math
 import os
+import select
 import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
-from server_host import ROOT, Server  # noqa: E402
+from server_host import ROOT, Server, until  # noqa: E402
 
 SERVER = os.path.abspath(sys.argv[1])
 FIXTURES = os.path.join(ROOT, "tests", "data", "fixtures")
@@ -155,6 +156,21 @@ def test_too_many_tokens_in_all():
         body = {"input": [[1] * 300] * 1001}
         error = embed(server, status=400, **body)["error"]
         assert "300300 tokens" in error["message"] and error["param"] == "input", error
+
+
+def test_long_work_does_not_hold_up_others():
+    body = json.dumps({"input": [[5] * 500] * 500}).encode()
+    request = b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " + str(len(body)).encode() + b"\r\n\r\n" + body
+    with Server(SERVER, "--parallel", "1", "--max-queue", "7") as server:
+        clients = [server.socket() for _ in range(8)]  # more than there are workers
+        for s in clients:
+            s.sendall(request)
+        until(lambda: server.post("/complete", {}).status == 503, "all eight have come: there is no room for another")
+        assert server.post("/tokenize", {"text": "Once"}).status == 200
+        done, _, _ = select.select(clients, [], [], 0)
+        assert not done, "the answer came when long work had ended"
+        for s in clients:
+            s.close()
 
 
 def test_a_client_that_goes_ends_the_work():

@@ -631,11 +631,15 @@ bool http_open(struct http *http)
     return start_lws(http);
 }
 
+#define LONG_WORKERS 2 /* the library computes one pass at a time: more of them would only take turns */
+
 bool http_start(struct http *http)
 {
     const struct options *o = http->options;
     http->workers = workers_start(http->single && o->workers > 2 ? 2 : o->workers); /* one connection: more than one call only by WebSocket */
-    if (http->workers && (!http->log || access_log_start(http->log)))
+    if (http->workers && !http->single)
+        http->long_workers = workers_start(LONG_WORKERS);
+    if (http->workers && (http->long_workers || http->single) && (!http->log || access_log_start(http->log)))
         return true;
     fputs("infer-server: threads cannot be started\n", stderr);
     return false;
@@ -648,6 +652,8 @@ void http_quit(struct http *http)
     http->workers = NULL;
     pthread_mutex_unlock(&http->lock);
     workers_stop(workers);
+    workers_stop(http->long_workers);
+    http->long_workers = NULL;
     listen_stop(http);
 }
 

@@ -18,7 +18,8 @@ enum {
     ROUTE_OPEN = 1,      /* needs no key */
     ROUTE_NO_BODY = 2,   /* a body is ignored */
     ROUTE_GENERATES = 4, /* counts for the limit of concurrent requests */
-    ROUTE_QUICK = 8      /* the handler runs on the event loop: it must not wait for anything */
+    ROUTE_QUICK = 8,     /* the handler runs on the event loop: it must not wait for anything */
+    ROUTE_LONG = 16      /* the handler computes for long: it runs on workers for such handlers, so that others need not wait for them */
 };
 
 /* Owns nothing: what it is given it has for itself until it has answered (call_json, call_error or call_stream_end), now or from another thread later. */

@@ -41,6 +41,7 @@ struct http {
     struct hmac *hmac;            /* NULL: requests are not signed */
     struct access_log *log;       /* or NULL */
     struct workers *workers;
+    struct workers *long_workers; /* for ROUTE_LONG; NULL: the others do that too */
 
     struct lws_context *context;
     struct lws_vhost *vhost;

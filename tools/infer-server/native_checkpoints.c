@@ -208,9 +208,9 @@ static void graft(struct server *server, struct call *call)
 
 const struct route checkpoints_routes[] = {
     {"POST", "/checkpoints/save", API_NATIVE, ROUTE_GENERATES, save},
-    {"POST", "/checkpoints/load", API_NATIVE, ROUTE_GENERATES, load},
+    {"POST", "/checkpoints/load", API_NATIVE, ROUTE_GENERATES | ROUTE_LONG, load},
     {"POST", "/checkpoints/fork", API_NATIVE, 0, fork_},
-    {"POST", "/checkpoints/graft", API_NATIVE, ROUTE_GENERATES, graft},
+    {"POST", "/checkpoints/graft", API_NATIVE, ROUTE_GENERATES | ROUTE_LONG, graft},
     {"POST", "/checkpoints/delete", API_NATIVE, 0, delete_},
     {"GET", "/checkpoints", API_NATIVE, ROUTE_NO_BODY, list},
     {0},

@@ -384,5 +384,5 @@ void request_dispatch(struct call *call)
     if (call->route->flags & ROUTE_QUICK)
         run(&call->job);
     else
-        workers_add(call->http->workers, &call->job);
+        workers_add(call->route->flags & ROUTE_LONG && call->http->long_workers ? call->http->long_workers : call->http->workers, &call->job);
 }
