@@ -395,17 +395,32 @@ static void cut_pieces(infer_scheduler *s)
     s->turn = s->n_active ? (s->turn + 1) % s->n_active : 0;
 }
 
-/* What the pieces add to the budget's use. */
+/* Bytes of the pages that the answer's piece adds. A look-up in the prefix cache may give it all of its prompt's at once. alone: a copy takes the place
+ * of the page that the cache keeps then. */
+static uint64_t piece_bytes(const struct answer *a, bool alone)
+{
+    const infer_session *s = a->session;
+    const infer_engine *e = s->model->engine;
+    bool looks_up = e->cache && !(s->prefix.flags & INFER_CACHE_NO_LOOKUP) && (!s->computed || s->length - s->computed > PREFIX_LEAST);
+    uint64_t to = looks_up ? s->length : s->computed + a->piece, bytes = 0;
+    for (uint32_t g = 0; g < NET_KV_GROUPS && a->piece; g++) {
+        uint64_t wanted = kv_seq_wanted(&s->kv[g], e->kv, s->computed, to, !alone);
+        uint64_t most = group_pages(&s->kv[g], to) * s->kv[g].page_bytes; /* a window does not keep all */
+        bytes += wanted < most ? wanted : most;
+    }
+    return bytes;
+}
+
 static bool pieces_fit(infer_scheduler *s)
 {
     uint64_t more = 0;
+    bool alone = s->n_active == 1;
     if (s->kv_budget == UINT64_MAX)
         return true;
-    for (uint32_t i = 0; i < s->n_active; i++) {
-        const struct answer *a = s->active[i];
-        uint64_t to = session_bytes(a->session, a->session->computed + a->piece), has = session_kv_use(a->session).bytes;
-        more += a->piece && to > has ? to - has : 0;
-    }
+    for (const struct answer *a = s->aside; a && alone; a = a->next)
+        alone = !a->session->computed;
+    for (uint32_t i = 0; i < s->n_active; i++)
+        more += piece_bytes(s->active[i], alone);
     return !more || scheduler_kv_bytes(s) + more <= s->kv_budget;
 }
 

@@ -74,6 +74,15 @@ infer_status kv_seq_reserve(struct kv_seq *s, struct kv_pool *pool, const struct
     return st;
 }
 
+uint64_t kv_seq_wanted(const struct kv_seq *s, struct kv_pool *pool, uint64_t from, uint64_t to, bool copies)
+{
+    uint64_t bytes = 0;
+    for (uint64_t i = from / PAGE; s->page_bytes && i * PAGE < to; i++)
+        if (i >= s->n || !s->pages[i] || (copies && kv_page_shared(pool, s->pages[i])))
+            bytes += s->page_bytes;
+    return bytes;
+}
+
 /* Whether a windowed group needs page i once `length` elements are computed. */
 static bool page_needed(const struct kv_seq *s, uint64_t i, uint64_t length)
 {

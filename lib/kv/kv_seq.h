@@ -23,6 +23,8 @@ void kv_seq_init(struct kv_seq *s, uint64_t page_bytes, uint64_t window);
  * changes nothing that can be seen. The pool's device must not be in use by another thread. */
 infer_status kv_seq_reserve(struct kv_seq *s, struct kv_pool *pool, const struct env *env, struct device *dev, uint64_t from,
                             uint64_t to, infer_error *err);
+/* Bytes of the pages that it would have to make for that; without the copies of shared ones, when copies is false. */
+uint64_t kv_seq_wanted(const struct kv_seq *s, struct kv_pool *pool, uint64_t from, uint64_t to, bool copies);
 /* Frees the pages of a windowed group that are no longer seen once `length` elements are computed. */
 void kv_seq_drop(struct kv_seq *s, struct kv_pool *pool, uint64_t length);
 /* The deepest r <= p such that elements from r on can be computed from what is stored; p <= the computed length. */

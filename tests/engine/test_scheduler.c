@@ -301,6 +301,36 @@ static void test_outgrown(void **state)
     }
 }
 
+/* What fits just so is not refused, whatever the cache holds of it. */
+static void test_fits_exactly(void **state)
+{
+    (void)state;
+    static struct sched_answer want, got;
+    for (int way = 0; way < 4; way++) {
+        infer_scheduler_options so;
+        INFER_INIT(&so);
+        infer_model *m = sched_model_of(way & 1 ? fixture_path("gemma3") : SCHED_TINY, 1, way & 2 ? 16u << 20 : 0, 0);
+        struct sched_case *c = plain_case(3, 300, 40);
+        c->session.n_ctx = 512;
+        for (uint64_t i = 0; i < c->n_ids; i++)
+            c->ids[i] = c->ids[i] % (int32_t)sched_vocab(m);
+        so.kv_budget = 6 * sched_page_bytes(m); /* 340 elements */
+        sched_alone(m, c, 0, &want);
+        infer_scheduler *s = sched_new(m, &so);
+        for (int again = 0; again < 3; again++) {
+            c->n_ids -= again == 2 ? 30 : 0; /* ends within a page of the cache's */
+            if (again == 2)
+                sched_alone(m, c, 0, &want);
+            memset(&got, 0, sizeof got);
+            infer_request_release(sched_submit(s, c, &got));
+            sched_run(s);
+            sched_same(&want, &got);
+        }
+        infer_scheduler_release(s);
+        infer_model_release(m);
+    }
+}
+
 /* Answers whose shifted state can neither be computed again nor written anywhere, and no memory for any: the last ones end, the first goes on. */
 static void test_outgrown_by_shifted_ones(void **state)
 {
@@ -562,6 +592,7 @@ int main(void)
         cmocka_unit_test(test_time_limits),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_outgrown),
+        cmocka_unit_test(test_fits_exactly),
         cmocka_unit_test(test_outgrown_by_shifted_ones),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_order),

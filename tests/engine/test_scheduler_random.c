@@ -88,8 +88,8 @@ static void submit(infer_scheduler *s, struct live *l, int model, uint64_t *seed
     }
 }
 
-/* What it was told is the beginning of what it would have been told, or all of it. */
-static void check(struct live *l)
+/* What it was told is the beginning of what it would have been told, or all of it. It ends for want of memory only when it needs more pages than there are. */
+static void check(struct live *l, uint64_t pages)
 {
     infer_checkpoint *c = NULL;
     for (uint32_t i = 0; i < l->c.n; i++) {
@@ -97,10 +97,12 @@ static void check(struct live *l)
         assert_int_equal(g->done, 1);
         assert_true(g->n <= w->n);
         assert_memory_equal(w->ids, g->ids, g->n * sizeof g->ids[0]);
-        if (g->reason == INFER_FINISH_ERROR)
+        if (g->reason == INFER_FINISH_ERROR) {
             assert_int_equal(g->status, INFER_ERROR_LIMIT);
-        else if (g->reason != INFER_FINISH_CANCELLED)
+            assert_true((l->c.n_ids + w->n - 1 + 63) / 64 > pages);
+        } else if (g->reason != INFER_FINISH_CANCELLED) {
             sched_same(w, g);
+        }
         infer_status st = infer_request_checkpoint(l->r, i, &c, NULL);
         if (!(l->c.flags & INFER_REQUEST_KEEP))
             assert_int_equal(st, INFER_ERROR_STATE);
@@ -120,7 +122,8 @@ static void one_round(uint64_t seed, const char *folder)
     o.max_active = 1 + (uint32_t)(test_rand(&seed) % 9);
     o.step_elements = 1 + (uint32_t)(test_rand(&seed) % 80);
     o.max_waiting = 12;
-    o.kv_budget = test_rand(&seed) % 3 ? (4 + test_rand(&seed) % 20) * sched_page_bytes(m) : 0;
+    uint64_t pages = test_rand(&seed) % 3 ? 2 + test_rand(&seed) % 20 : 0;
+    o.kv_budget = pages * sched_page_bytes(m);
     o.reserve_tokens = test_rand(&seed) % 2 ? 1 : 40;
     if (test_rand(&seed) % 2) {
         o.spill_path = folder;
@@ -136,11 +139,12 @@ static void one_round(uint64_t seed, const char *folder)
         else if (l->r && test_rand(&seed) % 40 == 0)
             infer_request_cancel(l->r);
         ok(infer_scheduler_step(s, &more, NULL, &error));
+        assert_true(!o.kv_budget || sched_info(s).kv_bytes <= o.kv_budget);
         for (int k = 0; k < LIVE; k++)
             if (live[k].r) {
                 poll(&live[k]);
                 if (live[k].got[0].ended)
-                    check(&live[k]);
+                    check(&live[k], pages);
             }
     }
     infer_scheduler_info i = sched_info(s);
