@@ -111,7 +111,8 @@ static infer_status io_write(int fd, uint64_t offset, const void *src, size_t n,
         memset(f->data + f->n, 0, (size_t)offset + n - f->n);
         f->n = (size_t)offset + n;
     }
-    memcpy(f->data + offset, src, n);
+    if (n) /* an empty file has no data */
+        memcpy(f->data + offset, src, n);
     return INFER_OK;
 }
 
