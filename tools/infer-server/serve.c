@@ -31,7 +31,7 @@ static void finish_background(struct http *http, const sigset_t *signals)
 static int run(struct http *http, const sigset_t *signals)
 {
     pthread_t thread;
-    int which = 0;
+    int which = 0, ends = 0;
     if (pthread_create(&thread, NULL, run_http, http) != 0) {
         fputs("infer-server: the event loop's thread cannot be started\n", stderr);
         return 1;
@@ -43,8 +43,10 @@ static int run(struct http *http, const sigset_t *signals)
     while (sigwait(signals, &which) == 0 && which != SIGUSR2) {
         if (which == SIGUSR1)
             http_retire(http);
-        else
+        else if (++ends < 3)
             http_stop(http);
+        else
+            _exit(1); /* whatever hangs: who sends three signals means it */
     }
     pthread_join(thread, NULL);
     return 0;
