@@ -105,7 +105,10 @@ class Browser:
         return result["result"].get("value")
 
     def wait(self, expression, what):
-        until(lambda: self.eval(f"!!({expression})"), what)
+        try:
+            until(lambda: self.eval(f"!!({expression})"), what)
+        except AssertionError as e:
+            raise AssertionError(f"{e}; the page: {self.eval('document.body.innerText')[-1500:]!r}") from e
 
     def key(self, key, code=None, text="", modifiers=0, number=0):
         for kind in ("keyDown", "keyUp"):
