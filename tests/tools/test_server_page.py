@@ -238,8 +238,8 @@ def test_undo_branch_and_again_in_chromium():
 
 
 def test_stop_and_errors_in_chromium():
-    with Server(SERVER) as server, Browser(server.url) as b:
-        b.eval("document.getElementById('max_tokens').value = ''")
+    with Server(SERVER, "--ctx", "1024") as server, Browser(server.url) as b: # room for all of it, even when the first answer is not stopped in time
+        b.eval("document.getElementById('max_tokens').value = '300'")
         b.eval("document.getElementById('input').focus()")
         b.type("Tell me everything.")
         b.key("Enter", text="\r", number=13)
@@ -254,7 +254,7 @@ def test_stop_and_errors_in_chromium():
         assert len(b.articles()) == 4
         # A question too long for the context is refused with the server's words, and nothing is lost.
         b.eval("document.getElementById('input').focus()")
-        b.type("word " * 600)
+        b.type("word " * 3000)
         b.key("Enter", text="\r", number=13)
         b.wait("!document.getElementById('error').hidden", "an error is shown")
         assert "context" in b.eval("document.getElementById('error').textContent")
