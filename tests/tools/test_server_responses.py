@@ -356,6 +356,7 @@ def test_input_items_and_references():
         assert text_of(by_reference) == text_of(chain[1])
         refused(server.post(PATH, body([{"type": "item_reference", "id": "msg_" + "0" * 54}])), 404, "input[0].id")
         refused(server.post(PATH, body([{"type": "item_reference", "id": "../../x"}])), 404, "input[0].id")
+        refused(server.post(PATH, body([{"type": "item_reference", "id": asked}] * 1001)), 400, "input[1000]")
 
 
 def test_truncation():

@@ -8,13 +8,15 @@
 #include "params.h"
 
 #define ITEMS_MAX 100000
+#define REFERENCES_MAX 1000 /* of a request: each may mean reading a file */
 #define AT 160 /* of a place's name */
 
 struct reader {
     struct call *call;
     struct item_ids *ids;
     const struct item_source *source;
-    size_t index;
+    size_t index, n_references;
+    json_t *doc; /* the response that the last reference led to, or NULL */
 };
 
 void item_id(struct item_ids *ids, const char *prefix, char out[RESPONSE_ID + 8])
@@ -209,23 +211,30 @@ static json_t *find_item(const json_t *items, const char *id)
 }
 
 /* In the conversation, else in the response whose digits the id has. */
-static json_t *read_reference(const struct reader *r, json_t *item, const char *at)
+static json_t *read_reference(struct reader *r, json_t *item, const char *at)
 {
     static const char *const keys[] = {"type", "id", NULL};
     const char *id = text_of(r->call, item, at, "id");
     char response[RESPONSE_ID] = "resp_", name[AT];
     if (!id || !keys_known(r->call, item, at, keys))
         return NULL;
+    if (++r->n_references > REFERENCES_MAX) {
+        (void)param_wrong(r->call, at, "at most %d references", REFERENCES_MAX);
+        return NULL;
+    }
     json_t *found = find_item(r->source->history, id);
     const char *digits = strchr(id, '_');
     if (!found && digits && strlen(digits + 1) == RESPONSE_DIGITS + 6) {
         memcpy(response + 5, digits + 1, RESPONSE_DIGITS);
         response[RESPONSE_ID - 1] = 0;
-        json_t *doc = store_find(r->source->store, response, r->source->tenant);
-        found = find_item(json_object_get(doc, "input"), id);
+        const char *last = json_string_value(json_object_get(json_object_get(r->doc, "response"), "id"));
+        if (!last || strcmp(last, response) != 0) {
+            json_decref(r->doc);
+            r->doc = store_find(r->source->store, response, r->source->tenant);
+        }
+        found = find_item(json_object_get(r->doc, "input"), id);
         if (!found)
-            found = find_item(json_object_get(json_object_get(doc, "response"), "output"), id);
-        json_decref(doc);
+            found = find_item(json_object_get(json_object_get(r->doc, "response"), "output"), id);
     }
     place(name, "%s.id", at);
     if (!found)
@@ -234,7 +243,7 @@ static json_t *read_reference(const struct reader *r, json_t *item, const char *
     return found;
 }
 
-static json_t *read_item(const struct reader *r, json_t *item)
+static json_t *read_item(struct reader *r, json_t *item)
 {
     char at[AT], name[AT];
     place(at, "input[%zu]", r->index);
@@ -263,7 +272,7 @@ static json_t *read_item(const struct reader *r, json_t *item)
 
 json_t *items_read(struct call *call, json_t *input, struct item_ids *ids, const struct item_source *source)
 {
-    struct reader r = {call, ids, source, 0};
+    struct reader r = {.call = call, .ids = ids, .source = source};
     json_t *items = json_array();
     if (json_is_string(input)) {
         char id[RESPONSE_ID + 8];
@@ -281,6 +290,7 @@ json_t *items_read(struct call *call, json_t *input, struct item_ids *ids, const
         if (item)
             (void)json_array_append_new(items, item);
     }
+    json_decref(r.doc);
     if (ok)
         return items;
     json_decref(items);
