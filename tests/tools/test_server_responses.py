@@ -185,6 +185,26 @@ def test_reasoning():
         refused(server.post(PATH, body(reasoning={"summary": "detailed"})), 400, "reasoning.summary")
 
 
+def test_effort():
+    """The effort reaches templates that ask for it, in their own words."""
+    with Folder() as folder:
+        path = os.path.join(folder, "effort.gguf")
+        for variable, said in ((b"reasoning_effort", {"low": "low", "minimal": "minimal"}), (b"enable_thinking", {"none": "False", "high": "True"})):
+            with open(TINY, "rb") as f, open(path, "wb") as out:
+                out.write(gguf_edit.edit(f.read(), {b"tokenizer.chat_template": b"{{ %s }} {{ messages[0].content }}" % variable}))
+            with Server(SERVER, model=path) as server:
+                def check(word, **more):
+                    r = create(server, **more)
+                    want = server.post("/tokenize", {"text": f"{word} Hello", "add_special": True}).json()["tokens"]
+                    assert r["usage"]["input_tokens"] == len(want), (word, want, r["usage"])
+                    return r
+
+                for effort, word in said.items():
+                    assert check(word, reasoning={"effort": effort})["reasoning"]["effort"] == effort
+                check("something else entirely", reasoning={"effort": "high"}, chat_template_kwargs={variable.decode(): "something else entirely"})
+                refused(server.post(PATH, body(chat_template_kwargs=[])), 400, "chat_template_kwargs")
+
+
 def test_logprobs():
     with Server(SERVER) as server:
         r = create(server, include=["message.output_text.logprobs"], top_logprobs=3)
@@ -837,6 +857,22 @@ def test_socket_errors():
         assert ws_events(ws)[-1]["type"] == "response.incomplete"
         ws.send({"type": "response.create", **body("x" * 30000)})
         assert ws.receive() is None and ws.close_code == 1009
+
+
+def test_full_queue():
+    with Server(SERVER, "--parallel", "1", "--max-queue", "1") as server, open_socket(server) as ws:
+        running = create(server, background=True, max_output_tokens=LONG)["id"]
+        until(lambda: get(server, running).json()["status"] == "in_progress", "it runs")
+        waiting = create(server, background=True, max_output_tokens=LONG)["id"]
+        ws_create(ws)
+        error = ws.receive()
+        assert error["type"] == "error" and error["status"] == 503, error
+        answer = server.post(PATH, body(background=True))
+        assert answer.status == 503 and answer.headers["retry-after"]
+        for name in (running, waiting):
+            assert cancel(server, name).json()["status"] == "cancelled"
+        ws_create(ws)
+        assert ws_events(ws)[-1]["type"] == "response.incomplete"
 
 
 def test_socket_keys():
