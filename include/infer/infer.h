@@ -22,7 +22,7 @@
  * THREADS
  *
  * Engines, models, adapters, files, tokenizers, templates, checkpoints, stores and cancel flags may be used from any thread at once. A session is used by
- * one thread at a time; different sessions may be used in parallel (steps on one engine queue in order). The library keeps no
+ * one thread at a time; different sessions may be used in parallel (steps on one engine take turns, batch by batch, in order). The library keeps no
  * global state and no thread-local storage, prints nothing, installs no signal handler, reads neither environment, locale nor
  * clock. A process may fork() while no thread is inside the library.
  *

@@ -43,11 +43,11 @@ static infer_status bind(infer_model *m, infer_adapter *a, infer_error *err)
     struct bound_adapter *b = mem_zalloc(&engine->env->alloc, sizeof *b);
     if (!b)
         return err_no_memory(err);
-    os_mutex_lock(&engine->step_lock);
+    turns_take(&engine->step_lock);
     struct fpenv fp = fpenv_enter();
     infer_status st = net_adapter_bind(m->net, a, &b->net, err);
     fpenv_leave(fp);
-    os_mutex_unlock(&engine->step_lock);
+    turns_give(&engine->step_lock);
     if (st != INFER_OK) {
         mem_free(&engine->env->alloc, b);
         return st;

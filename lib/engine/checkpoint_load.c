@@ -187,10 +187,10 @@ static infer_status unpack_page(struct loader *l, const struct kv_place *p, uint
         st = kv_page_new(engine->kv, page_bytes, out, l->err);
     if (st != INFER_OK)
         return st;
-    os_mutex_lock(&engine->step_lock);
+    turns_take(&engine->step_lock);
     engine->dev->ops->write(engine->dev, (*out)->data, l->room, page_bytes);
     st = engine->dev->ops->sync(engine->dev, l->err);
-    os_mutex_unlock(&engine->step_lock);
+    turns_give(&engine->step_lock);
     return st;
 }
 

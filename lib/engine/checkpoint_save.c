@@ -29,10 +29,10 @@ static infer_status fetch_page(struct saver *v, uint32_t g, uint64_t i)
     infer_status st = kv_pages_ready(&k->pages[i], 1, v->err); /* damage must not get a good checksum */
     if (st != INFER_OK)
         return st;
-    os_mutex_lock(&engine->step_lock);
+    turns_take(&engine->step_lock);
     engine->dev->ops->read(engine->dev, v->page, k->pages[i]->data, k->page_bytes);
     st = engine->dev->ops->sync(engine->dev, v->err);
-    os_mutex_unlock(&engine->step_lock);
+    turns_give(&engine->step_lock);
     uint64_t used = s->computed - i * DEV_KV_PAGE;
     if (st == INFER_OK && used < DEV_KV_PAGE)
         net_kv_blank(s->model->net, s->kv_type, g, v->page, (uint32_t)used);

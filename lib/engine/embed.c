@@ -275,14 +275,14 @@ static infer_status compute_group(struct call *c, struct group *g, infer_error *
         st = step_group(c, g, err);
     if (st != INFER_OK)
         return st;
-    os_mutex_lock(&engine->step_lock); /* for the workspace and the device */
+    turns_take(&engine->step_lock); /* for the workspace and the device */
     struct fpenv fp = fpenv_enter();
     if (encoder)
         st = encode_group(c, g, err);
     if (st == INFER_OK)
         st = pool_group(c, g, err);
     fpenv_leave(fp);
-    os_mutex_unlock(&engine->step_lock);
+    turns_give(&engine->step_lock);
     return st;
 }
 

@@ -45,14 +45,14 @@ static infer_status engine_make(const struct env *env, struct device *dev, uint6
 {
     infer_engine *e = mem_zalloc(&env->alloc, sizeof *e);
     struct batch_arrays *batch = mem_zalloc(&env->alloc, sizeof *batch);
-    if (!e || !batch || !os_mutex_init(&e->step_lock)) {
+    if (!e || !batch || !turns_init(&e->step_lock)) {
         mem_free(&env->alloc, e);
         mem_free(&env->alloc, batch);
         return err_no_memory(err);
     }
     infer_status st = kv_pool_create(env, dev, kv_budget, &e->kv, err);
     if (st != INFER_OK) {
-        os_mutex_destroy(&e->step_lock);
+        turns_destroy(&e->step_lock);
         mem_free(&env->alloc, e);
         mem_free(&env->alloc, batch);
         return st;
@@ -134,7 +134,7 @@ void engine_release(infer_engine *e)
     prefix_teardown(e);
     kv_pool_destroy(e->kv);
     e->dev->ops->destroy(e->dev);
-    os_mutex_destroy(&e->step_lock);
+    turns_destroy(&e->step_lock);
     mem_free(&env->alloc, e->batch);
     mem_free(&env->alloc, e);
     env_release(env);

@@ -4,7 +4,7 @@
 
 #include "base/env.h"
 #include "base/hash.h"
-#include "base/os_thread.h"
+#include "base/turns.h"
 #include "engine/adapters.h"
 #include "engine/prefix.h"
 #include "kv/kv_seq.h"
@@ -41,7 +41,7 @@ struct infer_engine {
     struct kv_pool *kv;
     struct kv_cache *cache;     /* or NULL */
     struct prefix_disk *disk;   /* or NULL */
-    struct os_mutex step_lock; /* held while the device computes; guards ws, batch and dev */
+    struct turns step_lock; /* held while the device computes; guards ws, batch and dev */
     struct workspace ws;
     struct batch_arrays *batch;
     int32_t numerics;

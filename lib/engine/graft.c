@@ -81,14 +81,14 @@ static infer_status take(const struct transplant *t, infer_error *err)
         st = session_ready(t->to, err);
     if (st != INFER_OK)
         return st;
-    os_mutex_lock(&engine->step_lock);
+    turns_take(&engine->step_lock);
     struct fpenv fp = fpenv_enter();
     for (uint32_t g = 0; g < NET_KV_GROUPS && st == INFER_OK; g++)
         if (t->to->kv[g].page_bytes)
             st = take_group(t, g, err);
     infer_status done = engine->dev->ops->sync(engine->dev, st == INFER_OK ? err : NULL);
     fpenv_leave(fp);
-    os_mutex_unlock(&engine->step_lock);
+    turns_give(&engine->step_lock);
     return st == INFER_OK ? done : st;
 }
 

@@ -45,11 +45,11 @@ static infer_status open_text(infer_model *m, infer_error *err)
 
 static infer_status open_net(infer_model *m, const infer_cancel *cancel, infer_error *err)
 {
-    os_mutex_lock(&m->engine->step_lock); /* the device is used by one thread at a time */
+    turns_take(&m->engine->step_lock); /* the device is used by one thread at a time */
     struct fpenv fp = fpenv_enter();
     infer_status st = net_open(m->engine->env, m->engine->dev, m->file, m->n_ctx, cancel, &m->net, err);
     fpenv_leave(fp);
-    os_mutex_unlock(&m->engine->step_lock);
+    turns_give(&m->engine->step_lock);
     return st;
 }
 
@@ -59,13 +59,13 @@ static infer_status run_tasks(void *arg, uint64_t n_tasks, pool_fn fn, void *job
     infer_engine *e = arg;
     infer_status st = INFER_OK;
     struct fpenv fp = fpenv_enter();
-    os_mutex_lock(&e->step_lock);
+    turns_take(&e->step_lock);
     struct pool *pool = cpu_device_pool(e->dev);
     if (pool)
         st = pool_run(pool, n_tasks, fn, job);
     for (uint64_t i = 0; i < n_tasks && !pool; i++)
         fn(job, 0, i);
-    os_mutex_unlock(&e->step_lock);
+    turns_give(&e->step_lock);
     fpenv_leave(fp);
     return st;
 }

@@ -109,10 +109,10 @@ static infer_status fetch(void *user, uint32_t g, uint64_t i, const void **data,
         st = page_room(e, bytes, err);
     if (st != INFER_OK)
         return st;
-    os_mutex_lock(&e->step_lock);
+    turns_take(&e->step_lock);
     e->dev->ops->read(e->dev, e->disk->room, page->data, bytes);
     st = e->dev->ops->sync(e->dev, err);
-    os_mutex_unlock(&e->step_lock);
+    turns_give(&e->step_lock);
     if (st == INFER_OK && f->e->b < first + DEV_KV_PAGE) /* what lies behind is of others */
         net_kv_blank(model->net, (int32_t)(uint32_t)f->e->domain.type, g, e->disk->room, (uint32_t)(f->e->b - first));
     *data = e->disk->room;
@@ -174,10 +174,10 @@ static infer_status load_page(infer_engine *e, const struct kv_spill_hit *h, con
         st = kv_page_new(e->kv, bytes, out, err);
     if (st != INFER_OK)
         return st;
-    os_mutex_lock(&e->step_lock);
+    turns_take(&e->step_lock);
     e->dev->ops->write(e->dev, (*out)->data, kv_place_data(h->file, p), bytes);
     st = e->dev->ops->sync(e->dev, err);
-    os_mutex_unlock(&e->step_lock);
+    turns_give(&e->step_lock);
     return st;
 }
 

@@ -38,8 +38,8 @@ void scheduler_sample(infer_scheduler *s, struct answer *const *answers, uint32_
     if (n_many == 1) {
         take(many.answers[0]);
     } else if (n_many) {
-        os_mutex_lock(&e->step_lock);
+        turns_take(&e->step_lock);
         (void)pool_run(pool, n_many, take_one, &many); /* fails with an executor only */
-        os_mutex_unlock(&e->step_lock);
+        turns_give(&e->step_lock);
     }
 }

@@ -112,12 +112,12 @@ static struct batch_tap *add_tap(struct batch *b, struct batch_arrays *ba, const
 }
 
 /* Adds as much of an item as fits. Only memory is reserved: on failure the session is as it was. */
-static infer_status add_item(struct batch *b, struct batch_arrays *ba, const infer_step_item *it, uint32_t index,
+static infer_status add_item(struct batch *b, struct batch_arrays *ba, const infer_step_item *it, uint32_t index, uint32_t rows,
                              struct part *part, infer_error *err)
 {
     infer_session *s = it->session;
     infer_engine *engine = s->model->engine;
-    uint64_t n = item_goal(it), room = ENGINE_BATCH_ROWS - b->n_row;
+    uint64_t n = item_goal(it), room = rows - b->n_row;
     n = n < room ? n : room;
     for (uint64_t i = 0; i < n; i++)
         if (s->elements[s->computed + i].id == ELEMENT_PREFIX)
@@ -184,18 +184,18 @@ static void item_failed(struct outcome *o, infer_step_item *it, infer_status st,
     }
 }
 
-/* Puts a batch together from items that still have work, from item `first` on, one KV type at a time. */
-static void fill_batch(struct batch *b, struct batch_arrays *ba, struct part *parts, infer_step_item *items,
+/* Puts a batch together from items that still have work, from item `first` on, one KV type at a time, up to so many rows. */
+static void fill_batch(struct batch *b, struct batch_arrays *ba, uint32_t rows, struct part *parts, infer_step_item *items,
                        uint64_t count, struct outcome *o)
 {
     infer_error e = {0};
-    for (uint64_t i = 0; i < count && b->n_row < ENGINE_BATCH_ROWS; i++) {
+    for (uint64_t i = 0; i < count && b->n_row < rows; i++) {
         if (items[i].status != INFER_OK || !item_goal(&items[i]))
             continue;
         if (b->n_seq && items[i].session->kv_type != b->kv_type)
             continue;
         b->kv_type = items[i].session->kv_type;
-        infer_status st = add_item(b, ba, &items[i], (uint32_t)i, &parts[b->n_seq], &e);
+        infer_status st = add_item(b, ba, &items[i], (uint32_t)i, rows, &parts[b->n_seq], &e);
         if (st != INFER_OK)
             item_failed(o, &items[i], st, &e);
     }
@@ -260,6 +260,16 @@ static void write_prefixes(infer_step_item *items, uint64_t count, struct outcom
 }
 
 /* The lock is held. */
+#define SHARED_ROWS 64u /* of a batch while another thread waits for its turn: bounds how long that takes. Results do not depend on it */
+
+static bool any_left(const infer_step_item *items, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        if (items[i].status == INFER_OK && item_goal(&items[i]))
+            return true;
+    return false;
+}
+
 static void step_all(infer_engine *engine, const struct net *net, infer_step_item *items, uint64_t count,
                      const infer_cancel *cancel, struct outcome *o)
 {
@@ -280,10 +290,15 @@ static void step_all(infer_engine *engine, const struct net *net, infer_step_ite
             return;
         }
         write_prefixes(items, count, o);
-        fill_batch(&b, ba, parts, items, count, o);
+        fill_batch(&b, ba, turns_wanted(&engine->step_lock) ? SHARED_ROWS : ENGINE_BATCH_ROWS, parts, items, count, o);
         if (!b.n_seq)
             return;
         run_batch(engine, net, &b, parts, items, cancel, o);
+        /* A long prompt does not hold up others' steps. Each batch is filled anew: nothing of this call lies in the engine now. */
+        if (any_left(items, count) && turns_wanted(&engine->step_lock)) {
+            turns_give(&engine->step_lock);
+            turns_take(&engine->step_lock);
+        }
     }
 }
 
@@ -341,11 +356,11 @@ infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *c
                 item_failed(&o, &items[i], st, &e);
         }
     }
-    os_mutex_lock(&engine->step_lock);
+    turns_take(&engine->step_lock);
     struct fpenv fp = fpenv_enter();
     step_all(engine, model->net, items, count, cancel, &o);
     fpenv_leave(fp);
-    os_mutex_unlock(&engine->step_lock);
+    turns_give(&engine->step_lock);
     for (uint64_t i = 0; i < count; i++) {
         prefix_stepped(items[i].session, items[i].done);
         items[i].done += items[i].session->prefix.taken;
