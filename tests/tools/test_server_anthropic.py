@@ -149,7 +149,7 @@ def test_thinking_within_its_budget():
 def test_disconnect_ends_the_answer():
     for stream in (True, False):
         connection = host("narrow").connection()
-        connection.request("POST", "/v1/messages", json.dumps(body(stream=stream, max_tokens=90000)), HEADERS)
+        connection.request("POST", "/v1/messages", json.dumps(body(stream=stream, max_tokens=90000, logit_bias={"1": -100})), HEADERS)
         if stream:
             connection.getresponse().readline()
         else:
