@@ -297,8 +297,8 @@ def sanitized():
 
 def test_signal_during_a_stream():
     for number in (signal.SIGTERM, signal.SIGINT):
-        with Server(SERVER, *ROOM) as server:
-            connection, response = server.begin("POST", "/complete", {**LONG, "max_tokens": 4000})
+        with Server(SERVER, "--drain", "600", *ROOM) as server:
+            connection, response = server.begin("POST", "/complete", {**LONG, "max_tokens": 1500})
             idle = server.socket()
             idle.sendall(b"GET /health HTTP/1.1\r\n" + HOST + b"\r\n")
             assert idle.recv(4096).startswith(b"HTTP/1.1 200")
@@ -307,7 +307,7 @@ def test_signal_during_a_stream():
             server.process.send_signal(number)
             until(lambda server=server: refuses(server), "no more connections")
             events = [(name, data) for name, data in stream]
-            assert events[-1][0] == "done" and json.loads(events[-1][1])["usage"]["completion_tokens"] == 4000
+            assert events[-1][0] == "done" and json.loads(events[-1][1])["usage"]["completion_tokens"] == 1500
             assert server.wait() == 0, server.stderr()
             assert read_all(idle) == b""
             idle.close()

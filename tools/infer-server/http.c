@@ -394,6 +394,13 @@ static int on_upgrade(struct conn *c, char *to)
     return wrote < 0 ? -1 : 1;
 }
 
+static int on_ws_writable(struct conn *c)
+{
+    int more = c->call && !c->closing ? ws_writable(c->call, c->wsi) : -1;
+    wait_for(c, more > 0 ? WAIT_READER : WAIT_NOTHING);
+    return more < 0 ? -1 : 0;
+}
+
 /* ---- Other threads ---- */
 
 void http_wake(struct call *call)
@@ -434,8 +441,11 @@ static void take_wakes(struct http *http)
         pthread_mutex_unlock(&http->lock);
         if (call->conn && is_broken(call))
             conn_drop(call->conn); /* who does not read may never be writable again */
-        else if (call->conn)
+        else if (call->conn) {
             lws_callback_on_writable(call->conn->wsi);
+            if (call->conn->wait == WAIT_NOTHING)
+                wait_for(call->conn, WAIT_READER); /* until it is writable */
+        }
         call_release(call);
     }
 }
@@ -529,7 +539,7 @@ static int event(struct lws *wsi, enum lws_callback_reasons reason, void *user, 
     case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return on_upgrade(c, in);
     case LWS_CALLBACK_ESTABLISHED: return c->call && ws_begin(c->call, c->http->options->max_body) ? 0 : -1;
     case LWS_CALLBACK_RECEIVE: return c->call ? ws_receive(c->call, wsi, in, len) : -1;
-    case LWS_CALLBACK_SERVER_WRITEABLE: return c->call ? ws_writable(c->call, wsi) : -1;
+    case LWS_CALLBACK_SERVER_WRITEABLE: return on_ws_writable(c);
     case LWS_CALLBACK_CLOSED_HTTP:
     case LWS_CALLBACK_CLOSED:
         conn_lost(c);

@@ -19,6 +19,7 @@
 #define EXIT_USAGE 2
 #define EXIT_LISTEN 4
 #define BACKLOG 1024
+#define SEND_ROOM (256 << 10) /* bytes that the kernel keeps for a client: left to itself it takes megabytes before a slow one is seen to be slow */
 
 static int fail(const char *where, const char *what)
 {
@@ -196,7 +197,7 @@ int listen_take(struct http *http, struct peer *peer)
 {
     struct sockaddr_storage a = {0};
     socklen_t len = sizeof a;
-    int one = 1, fd = accept4(http->listener, (struct sockaddr *)&a, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int one = 1, room = SEND_ROOM, fd = accept4(http->listener, (struct sockaddr *)&a, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE)
             turn_away(http);
@@ -207,6 +208,7 @@ int listen_take(struct http *http, struct peer *peer)
     if (a.ss_family != AF_UNIX) {
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     }
     return fd;
 }

@@ -256,7 +256,8 @@ static int set_json(struct origin from, const struct option *o, struct options *
 static int read_config(struct options *all, const char *path)
 {
     json_error_t err;
-    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &err); /* lives as long as the process: options point into it */
+    static json_t *root; /* lives as long as the process: options point into it */
+    root = json_load_file(path, JSON_REJECT_DUPLICATES, &err);
     if (!root || !json_is_object(root)) {
         if (!root && err.line < 0)
             fprintf(stderr, "infer-server: %s: %s\n", path, err.text);

@@ -198,7 +198,7 @@ int ws_writable(struct call *call, struct lws *wsi)
     free(f);
     if (more)
         lws_callback_on_writable(wsi);
-    return sent < 0 ? -1 : 0;
+    return sent < 0 ? -1 : more;
 }
 
 void ws_closed(struct call *call)

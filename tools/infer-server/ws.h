@@ -12,7 +12,7 @@ struct ws;
 int ws_begin(struct call *call, size_t max_message);
 /* Events of the connection, on the event loop: what lws wants back. */
 int ws_receive(struct call *call, struct lws *wsi, const void *data, size_t len);
-int ws_writable(struct call *call, struct lws *wsi);
+int ws_writable(struct call *call, struct lws *wsi); /* 1: there is more to send */
 void ws_closed(struct call *call);
 /* What call_error says of a connection: to whom ws_on_error named, else to the client. */
 void ws_error(struct call *call, int status, const char *body, size_t len);
