@@ -145,7 +145,7 @@ typedef struct infer_request_options {
 } infer_request_options;
 
 /* Checks the request, tokenizes, and puts it into the queue: *out is set before the first callback. out may be NULL with a callback. Errors: ARGUMENT
- * (names the field), LIMIT (the queue is full, or the request could never fit the budget), CONTEXT_FULL, those of infer_session_append_text and
+ * (names the field), LIMIT (the queue is full, or the request could never fit the budget), STATE (the last handle is being released), CONTEXT_FULL, those of infer_session_append_text and
  * infer_session_append_chat, infer_session_set_sampling, infer_session_set_adapters. */
 INFER_API infer_status infer_scheduler_submit(infer_scheduler *scheduler, const infer_request_options *options, infer_request **out, infer_error *err);
 INFER_API infer_request *infer_request_ref(infer_request *request);
