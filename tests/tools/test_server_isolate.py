@@ -264,6 +264,7 @@ def test_metrics_count_all_children():
     with isolated() as server:
         for seed in range(3):
             ask(server, seed, max_tokens=5)
+        until(lambda: not children(server), "all have ended")
         text = server.get("/metrics").text
         assert 'infer_http_requests_total{route="/v1/chat/completions",status="200"} 3' in text, text
         assert "infer_generated_tokens_total 15\n" in text and "infer_children 1\n" in text and "infer_children_started_total 4\n" in text, text
