@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kv_seal.h"
+#include "naive_stops.h"
 
 #define TINY INFER_SOURCE_DIR "/models/tiny.gguf"
 #define EOS  1
@@ -228,21 +229,6 @@ static void test_examples(void **state)
             assert_int_equal(t->stop_index, cases[i].index);
             assert_int_equal(t->reason, cases[i].index < 0 ? INFER_FINISH_LENGTH : INFER_FINISH_STOP_STRING);
         }
-}
-
-static size_t naive_find(const infer_text *stops, uint64_t n, const char *text, size_t len, int32_t *which)
-{
-    for (size_t end = 1; end <= len; end++) {
-        *which = -1;
-        for (uint64_t i = 0; i < n; i++)
-            if (stops[i].text_len <= end && !memcmp(text + end - stops[i].text_len, stops[i].text, (size_t)stops[i].text_len)
-                && (*which < 0 || stops[i].text_len > stops[*which].text_len))
-                *which = (int32_t)i;
-        if (*which >= 0)
-            return end;
-    }
-    *which = -1;
-    return 0;
 }
 
 struct expected {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "naive_stops.h"
 #include "text/stops.h"
 
 static infer_error error;
@@ -38,21 +39,6 @@ static struct stops *make(const infer_text *texts, uint64_t n)
     if (st != INFER_OK)
         fail_msg("%s", error.text);
     return s;
-}
-
-/* The first end of a stop string in text, and the longest that ends there (of equal ones the first). 0: none. */
-static size_t naive_find(const infer_text *stops, uint64_t n, const char *text, size_t len, int32_t *which)
-{
-    for (size_t end = 1; end <= len; end++) {
-        *which = -1;
-        for (uint64_t i = 0; i < n; i++)
-            if (stops[i].text_len <= end && !memcmp(text + end - stops[i].text_len, stops[i].text, (size_t)stops[i].text_len)
-                && (*which < 0 || stops[i].text_len > stops[*which].text_len))
-                *which = (int32_t)i;
-        if (*which >= 0)
-            return end;
-    }
-    return 0;
 }
 
 /* How long the longest end of text is that a stop string begins with, but is not. */
