@@ -38,6 +38,7 @@ struct worker {
     pthread_cond_t wake;
     struct task *first, **last;
     uint32_t backlog;
+    bool stop;
 };
 
 struct store {
@@ -51,7 +52,6 @@ struct store {
     infer_store *states;
 
     struct worker workers[N_WORKS];
-    bool stop;
     pid_t scanned_by;             /* the process that has looked at the folder */
 };
 
@@ -489,7 +489,7 @@ static void *work(void *arg)
     struct worker *w = arg;
     struct store *s = w->store;
     (void)pthread_mutex_lock(&s->lock);
-    while (w->first || !s->stop) {
+    while (w->first || !w->stop) {
         struct task *task = w->first;
         if (!task) {
             (void)pthread_cond_wait(&w->wake, &s->lock);
@@ -538,12 +538,10 @@ uint32_t store_backlog(struct store *s, enum work kind)
 /* The first kind makes work for the second. */
 static void stop_workers(struct store *s)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    s->stop = true;
-    (void)pthread_mutex_unlock(&s->lock);
     for (int i = 0; i < N_WORKS; i++) {
         struct worker *w = &s->workers[i];
         (void)pthread_mutex_lock(&s->lock);
+        w->stop = true;
         bool started = w->pid == getpid();
         (void)pthread_cond_signal(&w->wake);
         (void)pthread_mutex_unlock(&s->lock);
