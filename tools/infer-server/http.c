@@ -265,7 +265,7 @@ static int on_request(struct conn *c)
 static int on_body(struct conn *c, const void *data, size_t len)
 {
     struct call *call = c->call;
-    if (!call || call->state != CALL_OPEN || c->wait != WAIT_BODY)
+    if (!call || c->wait != WAIT_BODY)
         return 0; /* of a request that has been refused: thrown away until the connection closes */
     if (call->body.len + len > call->body_wanted)
         return -1;
