@@ -460,6 +460,18 @@ static infer_status net_bind(struct binder *b, uint32_t n_ctx, const infer_cance
     return net->dev->ops->sync(net->dev, b->err);
 }
 
+static bool is_text(struct file_str s, const char *text)
+{
+    return s.len == strlen(text) && memcmp(s.data, text, s.len) == 0;
+}
+
+/* LoRAs name their base's architecture, so they would be refused for the first key that they lack. */
+static bool is_adapter(const struct infer_file *file)
+{
+    struct file_str type;
+    return file_get_string_or(file, "general.type", "model", &type, NULL) == INFER_OK && is_text(type, "adapter");
+}
+
 infer_status net_open(const struct env *env, struct device *dev, const struct infer_file *file, uint32_t n_ctx, const infer_cancel *cancel,
                       struct net **out, infer_error *err)
 {
@@ -467,10 +479,13 @@ infer_status net_open(const struct env *env, struct device *dev, const struct in
     infer_status st = file_get_string(file, "general.architecture", &name, err);
     if (st != INFER_OK)
         return st;
+    if (is_adapter(file))
+        return file_failed(file, err, err_at(err, INFER_ERROR_VALUE, "general.type", 12, ERR_NO_OFFSET, "the file is an adapter: it goes with a model, and is none"));
     const struct arch *arch = arch_find(name.data, (size_t)name.len);
     if (!arch)
         return file_failed(file, err, err_at(err, INFER_ERROR_ARCHITECTURE, name.data, (size_t)name.len, ERR_NO_OFFSET,
-                                             "this architecture is not known"));
+                                             is_text(name, "controlvector") ? "the file is a steering vector: it goes with a model, and is none"
+                                                                            : "this architecture is not known"));
     struct net *net = mem_zalloc(&env->alloc, sizeof *net);
     if (!net)
         return err_no_memory(err);

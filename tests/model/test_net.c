@@ -80,6 +80,8 @@ static const struct {
     STR("general.architecture", "lama", INFER_ERROR_ARCHITECTURE), /* the name is the architecture's */
     STR("general.architecture", "", INFER_ERROR_ARCHITECTURE),
     U32("general.architecture", 7, INFER_ERROR_VALUE),
+    STR("general.type", "adapter", INFER_ERROR_VALUE), /* a LoRA, whose architecture is its base's */
+    STR("general.architecture", "controlvector", INFER_ERROR_ARCHITECTURE),
     U32("llama.block_count", 0, INFER_ERROR_VALUE),
     U32("llama.block_count", 513, INFER_ERROR_VALUE),
     U32("llama.block_count", 2147483648.0, INFER_ERROR_VALUE),
