@@ -104,7 +104,8 @@ def main():
             sys.stdout.buffer.write(chunk)
             sys.stdout.buffer.flush()
     except (OSError, ValueError, http.client.HTTPException) as e:
-        sys.exit(f"hmac_client.py: {e}")
+        where = "" if getattr(e, "filename", None) else f"{args.unix or args.url}: "  # a file says its name itself
+        sys.exit(f"hmac_client.py: {where}{e}")
     if response.status >= 400:
         sys.exit(f"hmac_client.py: status {response.status}")
 
