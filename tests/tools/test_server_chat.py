@@ -350,8 +350,10 @@ def test_models():
         assert listed["data"][0]["object"] == "model" and listed["data"][0]["owned_by"] and listed["data"][0]["context_length"] == 512
         assert server.get("/v1/models/small").json() == listed["data"][0]
         missing = server.get("/v1/models/none")
-        assert missing.status == 404 and missing.json()["error"]["code"] == "model_not_found"
+        assert missing.status == 404 and missing.json()["error"]["code"] == "model_not_found" and "'small'" in missing.json()["error"]["message"]
         assert chat(server, model="small")["model"] == "small"
+    with Server(SERVER, "--ctx", "300") as server:
+        assert server.get("/v1/models").json()["data"][0]["context_length"] == 300
 
 
 def at_rest(server):

@@ -19,6 +19,7 @@ from server_host import PATIENCE, ROOT, TINY, Server, read_all, read_events, unt
 
 SERVER = os.path.abspath(sys.argv[1])
 OPEN = {"/health", "/info", "/props", "/", "/page.css", "/page.js"} # the page, and what it is made of
+LORA = os.path.join(ROOT, "tests", "data", "adapters", "lora-r4.gguf")
 HOST = b"Host: localhost\r\n"
 LONG = {"prompt": "It was", "ignore_eos": True, "stream": True, "temperature": 0}
 ROOM = ("--ctx", "200000")  # for answers and prompts that last
@@ -404,7 +405,8 @@ def test_tls():
             with server.socket():  # a handshake that does not come holds nobody up
                 assert server.get("/health").status == 200
         refused_start(1, b"TLS certificate", "-m", TINY, "--port", "0", "--tls-cert", key, "--tls-key", key)
-        refused_start(1, b"TLS certificate", "-m", TINY, "--port", "0", "--tls-cert", cert + "x", "--tls-key", key)
+        refused_start(1, b"--tls-cert " + cert.encode() + b"x: No such file", "-m", TINY, "--port", "0", "--tls-cert", cert + "x", "--tls-key", key)
+        refused_start(1, b"--tls-key " + key.encode() + b"x: No such file", "-m", TINY, "--port", "0", "--tls-cert", cert, "--tls-key", key + "x")
     refused_start(2, b"go together", "-m", TINY, "--tls-cert", "x")
 
 
@@ -491,9 +493,17 @@ def test_wrong_usage():
                        (["--port", "x"], b"not a number"), (["--port", "-1"], b"not a number"), (["--port", "65536"], b"not a whole number"),
                        (["--help=1"], b"takes no value"), (["--kv-type", "f8"], b"f16"), (["--cache-bytes", "1Q"], b"not a size"), (["--alias", ""], b"is empty"),
                        (["--parallel", "0"], b"from 1"), (["-m", TINY, "--isolate", "thread"], b"fork"),
-                       (["--rate-limit", "nan"], b"not a number")):
+                       (["--rate-limit", "nan"], b"not a number"), (["-m", TINY, "--max-children", "4"], b"go with --isolate"),
+                       (["-m", TINY, "--child-time", "4"], b"go with --isolate"), (["-m", TINY, "--lora", "x"], b"--lora x: NAME=FILE"),
+                       (["-m", TINY, "--steer", "=x"], b"--steer =x: NAME=FILE")):
         refused_start(2, said, *args)
     refused_start(3, b"no-such-model", "-m", "/no-such-model")
+    refused_start(3, b"is an adapter", "-m", LORA)
+    refused_start(1, b"--lora-dir /no-such-folder: No such file", "-m", TINY, "--lora-dir", "/no-such-folder")
+    refused_start(1, b"is no folder", "-m", TINY, "--lora-dir", TINY)
+    refused_start(1, b"--kv-dir " + TINY.encode() + b": is no folder", "-m", TINY, "--kv-dir", TINY)
+    refused_start(1, b"--access-log /no-such-folder/log", "-m", TINY, "--port", "0", "--access-log", "/no-such-folder/log")
+    refused_start(1, b"--api-key-file /no-such-keys", "-m", TINY, "--port", "0", "--api-key-file", "/no-such-keys")
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ struct access_log *access_log_open(const char *path)
     struct access_log *log = calloc(1, sizeof *log);
     int fd = strcmp(path, "-") == 0 ? STDERR_FILENO : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
     if (!log || fd < 0) {
-        fprintf(stderr, "infer-server: %s: %s\n", path, strerror(log ? errno : ENOMEM));
+        fprintf(stderr, "infer-server: --access-log %s: %s\n", path, strerror(log ? errno : ENOMEM));
         free(log);
         return NULL;
     }

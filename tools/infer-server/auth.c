@@ -64,10 +64,10 @@ static bool read_file(struct auth *a, const char *path)
             ok = read_line(a, path, number, line);
     }
     if (!f || ferror(f)) {
-        fprintf(stderr, "infer-server: %s: %s\n", path, strerror(errno));
+        fprintf(stderr, "infer-server: --api-key-file %s: %s\n", path, strerror(errno));
         ok = false;
     } else if (ok && a->n == before) { /* nobody could call; or worse, everybody */
-        fprintf(stderr, "infer-server: %s: holds no key\n", path);
+        fprintf(stderr, "infer-server: --api-key-file %s: holds no key\n", path);
         ok = false;
     }
     if (f)

@@ -584,10 +584,23 @@ static void set_descriptor_limit(const struct options *o)
     (void)setrlimit(RLIMIT_NOFILE, &r);
 }
 
+/* libwebsockets says of a file that it cannot read no more than of one that holds something else. */
+static bool can_read(const char *option, const char *path)
+{
+    FILE *f = path ? fopen(path, "r") : NULL;
+    if (path && !f)
+        fprintf(stderr, "infer-server: %s %s: %s\n", option, path, strerror(errno));
+    if (f)
+        fclose(f);
+    return !path || f;
+}
+
 static bool start_lws(struct http *http)
 {
     struct lws_context_creation_info info = {0};
     const struct options *o = http->options;
+    if (!can_read("--tls-cert", o->tls_cert) || !can_read("--tls-key", o->tls_key))
+        return false;
     set_descriptor_limit(o);
     lws_set_log_level(o->tls_cert ? LLL_ERR : 0, on_log); /* what is wrong with it */
     info.port = CONTEXT_PORT_NO_LISTEN_SERVER;
@@ -607,8 +620,10 @@ static bool start_lws(struct http *http)
     http->context = lws_create_context(&info);
     http->vhost = http->context ? lws_create_vhost(http->context, &info) : NULL;
     lws_set_log_level(0, on_log); /* from here on peers could fill the log */
-    if (!http->vhost)
-        fputs(o->tls_cert ? "infer-server: the TLS certificate or its key cannot be used\n" : "infer-server: the event loop cannot be started\n", stderr);
+    if (!http->vhost && o->tls_cert)
+        fprintf(stderr, "infer-server: the TLS certificate %s and the key %s cannot be used: PEM is wanted, and the key must be the certificate's\n", o->tls_cert, o->tls_key);
+    else if (!http->vhost)
+        fputs("infer-server: the event loop cannot be started\n", stderr);
     return http->vhost != NULL;
 }
 

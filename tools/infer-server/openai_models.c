@@ -4,6 +4,7 @@
 #include "adapters.h"
 #include "anthropic.h"
 #include "openai.h"
+#include "options.h"
 
 static json_t *model_json(const struct server *server, const char *name, bool adapter)
 {
@@ -13,7 +14,7 @@ static json_t *model_json(const struct server *server, const char *name, bool ad
         return o;
     }
     json_object_set_new(o, "parent", json_null());
-    json_object_set_new(o, "context_length", json_integer(server->info.n_ctx_train));
+    json_object_set_new(o, "context_length", json_integer(server->options->ctx ? server->options->ctx : server->info.n_ctx_train));
     json_object_set_new(o, "architecture", json_string(server->info.architecture));
     json_object_set_new(o, "parameters", json_integer((json_int_t)server->info.n_params));
     return o;
@@ -48,7 +49,8 @@ static void get_model(struct server *server, struct call *call)
     if (base || adapter)
         call_json(call, 200, model_json(server, name, !base));
     else
-        call_error(call, 404, "invalid_request_error", "model_not_found", "model", "The model '%s' does not exist", name);
+        call_error(call, 404, "invalid_request_error", "model_not_found", "model",
+                   "The model '%s' does not exist; this server has '%s' (GET /v1/models lists all names)", name, server->name);
     infer_adapter_release(adapter);
 }
 

@@ -337,6 +337,8 @@ static int check_together(const struct options *o)
         problem = "--tls-cert has no place on a Unix socket";
     else if (o->isolate && strcmp(o->isolate, "fork") != 0)
         problem = "--isolate: fork is wanted";
+    else if (!o->isolate && (o->max_children || o->child_memory || o->child_time))
+        problem = "--max-children, --child-memory and --child-time go with --isolate fork";
     else if (o->sandbox && strcmp(o->sandbox, "strict") != 0 && strcmp(o->sandbox, "best-effort") != 0)
         problem = "--sandbox: strict or best-effort is wanted";
     else if (o->warms.n && o->cache_bytes == 0)
@@ -354,14 +356,18 @@ int options_parse(struct options *o, int argc, char **argv)
 {
     *o = (struct options){.host = "127.0.0.1", .port = 8080, .parallel = 16, .cache_bytes = SIZE_DEFAULT, .checkpoint_bytes = SIZE_DEFAULT, .max_queue = 1024,
                           .max_body = 16 << 20, .max_conns = 4096, .timeout = 60, .keep_alive = 300, .drain = 30, .workers = 4,
-                          .hmac_skew = 60, .hmac_nonces = 65536, .max_children = 64,
+                          .hmac_skew = 60, .hmac_nonces = 65536,
                           .max_responses = 10000, .responses_bytes = 1 << 30, .response_states_bytes = SIZE_DEFAULT};
     int code = parse_all(o, argc, argv, "config");
     if (code == 0 && o->config)
         code = read_config(o, o->config);
     if (code == 0)
         code = parse_all(o, argc, argv, NULL);
-    return code ? code : check_together(o);
+    if (code == 0)
+        code = check_together(o);
+    if (!o->max_children)
+        o->max_children = 64;
+    return code;
 }
 
 void options_help(void)

@@ -381,7 +381,9 @@ static bool read_model(struct server *server, struct call *call, const json_t *b
     infer_adapter *adapter = adapters_find(server, p->model);
     if (adapter)
         return take_adapter(call, adapter, &use, "model", p);
-    call_error(call, 404, call_api(call) == API_ANTHROPIC ? NULL : "invalid_request_error", "model_not_found", "model", "The model '%s' does not exist", p->model);
+    call_error(call, 404, call_api(call) == API_ANTHROPIC ? NULL : "invalid_request_error", "model_not_found", "model",
+               "The model '%s' does not exist; this server has '%s' (GET /v1/models lists all names)",
+               p->model, server->name);
     return false;
 }
 

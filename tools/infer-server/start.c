@@ -68,7 +68,17 @@ static int make_kv_dir(const struct options *o)
     struct stat st;
     if (!o->kv_dir || mkdir(o->kv_dir, 0700) == 0 || (errno == EEXIST && stat(o->kv_dir, &st) == 0 && S_ISDIR(st.st_mode)))
         return 0;
-    fprintf(stderr, "infer-server: %s: %s\n", o->kv_dir, errno == EEXIST ? "is no folder" : strerror(errno));
+    fprintf(stderr, "infer-server: --kv-dir %s: %s\n", o->kv_dir, errno == EEXIST ? "is no folder" : strerror(errno));
+    return EXIT_FAILURE_START;
+}
+
+/* Clients would otherwise be the first to hear that it is not there. */
+static int check_lora_dir(const struct options *o)
+{
+    struct stat st;
+    if (!o->lora_dir || (stat(o->lora_dir, &st) == 0 && S_ISDIR(st.st_mode)))
+        return 0;
+    fprintf(stderr, "infer-server: --lora-dir %s: %s\n", o->lora_dir, stat(o->lora_dir, &st) == 0 ? "is no folder" : strerror(errno));
     return EXIT_FAILURE_START;
 }
 
@@ -170,7 +180,7 @@ static int open_store(struct server *s, const struct options *o)
     return code;
 }
 
-static int open_adapters(struct server *s, const struct text_list *list)
+static int open_adapters(struct server *s, const char *option, const struct text_list *list)
 {
     for (uint32_t i = 0; i < list->n; i++) {
         const char *equals = strchr(list->items[i], '=');
@@ -178,7 +188,7 @@ static int open_adapters(struct server *s, const struct text_list *list)
         infer_error err;
         INFER_INIT(&err);
         if (!equals || equals == list->items[i] || !equals[1] || (size_t)(equals - list->items[i]) >= sizeof name) {
-            fprintf(stderr, "infer-server: %s: NAME=FILE is wanted\n", list->items[i]);
+            fprintf(stderr, "infer-server: --%s %s: NAME=FILE is wanted, NAME of 1 to 64 letters, digits, '_', '-', '.' and ':'\n", option, list->items[i]);
             return EXIT_USAGE;
         }
         (void)snprintf(name, sizeof name, "%.*s", (int)(equals - list->items[i]), list->items[i]);
@@ -210,6 +220,8 @@ int server_open(struct server *server, const struct options *o)
     server->options = o;
     int code = make_kv_dir(o);
     if (code == 0)
+        code = check_lora_dir(o);
+    if (code == 0)
         code = open_engine(server, o);
     if (code == 0)
         code = open_model(server, o);
@@ -218,9 +230,9 @@ int server_open(struct server *server, const struct options *o)
         code = EXIT_FAILURE_START;
     }
     if (code == 0)
-        code = open_adapters(server, &o->loras);
+        code = open_adapters(server, "lora", &o->loras);
     if (code == 0)
-        code = open_adapters(server, &o->steers);
+        code = open_adapters(server, "steer", &o->steers);
     if (code == 0)
         code = open_scheduler(server, o);
     if (code == 0)
