@@ -327,10 +327,10 @@ def test_wrong_parameters_are_named():
             for value in values:
                 assert content(chat(server, **{name: value})) == content(chat(server)), (name, value)
         nested = [({"stream": True, "stream_options": {"include_usage": 5}}, "stream_options.include_usage"),
-                  ({"stream": True, "stream_options": {"include_obfuscation": True}}, "include_obfuscation"),
-                  ({"stream": True, "stream_options": {"x": 1}}, "x"), ({"adapters": [{"scale": 1}]}, "adapters[0].name"),
+                  ({"stream": True, "stream_options": {"include_obfuscation": True}}, "stream_options.include_obfuscation"),
+                  ({"stream": True, "stream_options": {"x": 1}}, "stream_options.x"), ({"adapters": [{"scale": 1}]}, "adapters[0].name"),
                   ({"adapters": [{"name": 5}]}, "adapters[0].name"), ({"adapters": [{"name": "x", "scale": "y"}]}, "adapters[0].scale"),
-                  ({"adapters": [{"name": "x", "mode": "y"}]}, "adapters[0].mode"), ({"adapters": [{"name": "x", "nonsense": 1}]}, "nonsense"),
+                  ({"adapters": [{"name": "x", "mode": "y"}]}, "adapters[0].mode"), ({"adapters": [{"name": "x", "nonsense": 1}]}, "adapters[0].nonsense"),
                   ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs.messages"),
                   ({"max_tokens": 5, "max_completion_tokens": 5}, "max_tokens"), ({"n": 10**30}, None)]
         for more, param in nested:

@@ -107,6 +107,24 @@ def test_choices_of_several_prompts():
         assert ends == {i: (c["finish_reason"], c["finish_detail"], c["stop_reason"]) for i, c in enumerate(answer["choices"])}
 
 
+def test_what_the_cache_gave_each_prompt():
+    long = "Once upon a time there was a little hen " * 10
+    with Server(SERVER) as server:
+        complete(server, long + "and a fox", max_tokens=1)
+        for prompts in ([long + "and a fox", "The", long + "and a dog"], [long + "and a fox"], ["The"] * 40):
+            connection, response = server.begin("POST", PATH, body(prompts, max_tokens=1))
+            usage = json.loads(response.read())["usage"]
+            reasons = response.headers.get_all("x-cache-reason")
+            connection.close()
+            assert len(reasons) == min(len(prompts), 32), reasons
+            parts = [r.split() for r in reasons] # hit; 99 of 100 tokens
+            if len(prompts) < 32:
+                assert sum(int(p[1]) for p in parts) == usage["prompt_tokens_details"]["cached_tokens"]
+                assert sum(int(p[3]) for p in parts) == usage["prompt_tokens"]
+            if len(prompts) == 3:
+                assert parts[0][0] == "hit;" and parts[2][0] == "differs;", reasons
+
+
 def test_logprobs():
     with Server(SERVER) as server:
         for n in range(6):

@@ -272,7 +272,7 @@ WRONG = [
     ("tool_choice", {"tool_choice": {"type": "function", "name": "f"}}), ("parallel_tool_calls", {"parallel_tool_calls": 1}),
     ("conversation", {"conversation": "conv_1"}), ("prompt", {"prompt": {"id": "p"}}), ("context_management", {"context_management": [{"type": "compaction"}]}),
     ("background", {"background": 1}), ("background", {"background": True, "store": False}), ("service_tier", {"service_tier": "gold"}), ("n", {"n": 2}),
-    ("include_obfuscation", {"stream": True, "stream_options": {"include_obfuscation": True}}), ("nonsense", {"nonsense": 1}), ("generate", {"generate": False}),
+    ("stream_options.include_obfuscation", {"stream": True, "stream_options": {"include_obfuscation": True}}), ("nonsense", {"nonsense": 1}), ("generate", {"generate": False}),
 ]
 
 

@@ -21,7 +21,7 @@ bool openai_stream_options(struct call *call, const json_t *body, bool stream, b
         return true;
     if (!stream)
         return param_wrong(call, "stream_options", "is only allowed when stream is true");
-    return params_check(call, options, keys, false) && param_bool(call, options, "stream_options.include_usage", usage);
+    return params_check_in(call, "stream_options", options, keys) && param_bool(call, options, "stream_options.include_usage", usage);
 }
 
 bool openai_service_tier(struct call *call, const json_t *body)

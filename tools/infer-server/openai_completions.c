@@ -19,6 +19,9 @@ static const struct param keys[] = {
     {"prompt", PARAM_TAKEN}, {"max_tokens", PARAM_TAKEN}, {"logprobs", PARAM_TAKEN}, {"echo", PARAM_TAKEN}, {"suffix", PARAM_TAKEN},
     {"best_of", PARAM_TAKEN}, {"stream_options", PARAM_TAKEN}, {"user", PARAM_NO_EFFECT}, {NULL, PARAM_TAKEN}};
 
+/* Clients take headers of 16 KiB in all, some of 8. */
+#define MOST_REASONS 32
+
 struct choice {
     struct token_log log;
     struct bytes text;      /* the whole, or in a stream what has not been sent yet */
@@ -41,6 +44,7 @@ struct prompt {
     infer_request *request; /* under the lock */
     struct choice *choices; /* [best_of] */
     bool started;
+    char cache_reason[160]; /* when it has ended */
 };
 
 struct completion {
@@ -486,6 +490,8 @@ static void answer_whole(struct completion *c)
     json_t *o = answer_frame(c);
     for (uint32_t i = 0; i < c->n_prompts; i++)
         put_choices(&c->prompts[i], json_object_get(o, "choices"));
+    for (uint32_t i = 0; c->n_prompts > 1 && i < c->n_prompts && i < MOST_REASONS; i++)
+        call_header_add(c->call, "x-cache-reason", c->prompts[i].cache_reason);
     json_object_set_new(o, "usage", openai_usage(c->n_prompt, c->n_cached, c->n_generated, 0));
     call_json(c->call, 200, o);
 }
@@ -535,6 +541,7 @@ static void end(struct prompt *p, infer_request *request)
         c->n_prompt += info.prompt_tokens;
         c->n_cached += info.cached_tokens;
         c->n_generated += info.generated_tokens;
+        cache_reason_text(&info, p->cache_reason, sizeof p->cache_reason);
     }
     close_some(c, 1);
 }

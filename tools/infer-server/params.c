@@ -152,9 +152,10 @@ static bool asks_nothing(const json_t *v)
     return json_is_object(v) && (json_object_size(v) == 0 || (json_object_size(v) == 1 && type && strcmp(type, "text") == 0));
 }
 
-bool params_check(struct call *call, const json_t *body, const struct param *table, bool common)
+static bool check(struct call *call, const char *where, const json_t *body, const struct param *table, bool common)
 {
     const char *key;
+    char name[128];
     json_t *v;
     json_object_foreach ((json_t *)body, key, v) {
         const struct param *p = table;
@@ -162,16 +163,31 @@ bool params_check(struct call *call, const json_t *body, const struct param *tab
             continue;
         while (p->name && strcmp(p->name, key) != 0)
             p++;
+        const char *shown = key;
+        if (where) {
+            snprintf(name, sizeof name, "%s.%s", where, key);
+            shown = name;
+        }
         if (!p->name) {
-            call_error(call, 400, "invalid_request_error", "unknown_parameter", key, "%s: unknown parameter", key);
+            call_error(call, 400, "invalid_request_error", "unknown_parameter", shown, "%s: unknown parameter", shown);
             return false;
         }
         if (p->use == PARAM_REFUSED && !asks_nothing(v)) {
-            call_error(call, 400, "invalid_request_error", "unsupported_parameter", key, "%s: this server does not support it", key);
+            call_error(call, 400, "invalid_request_error", "unsupported_parameter", shown, "%s: this server does not support it", shown);
             return false;
         }
     }
     return true;
+}
+
+bool params_check(struct call *call, const json_t *body, const struct param *table, bool common)
+{
+    return check(call, NULL, body, table, common);
+}
+
+bool params_check_in(struct call *call, const char *where, const json_t *object, const struct param *table)
+{
+    return check(call, where, object, table, false);
 }
 
 /* ---- Sampling ------------------------------------------------------------------------------------------------------ */
@@ -329,7 +345,7 @@ static bool read_adapter(struct server *server, struct call *call, const json_t 
     static const struct param keys[] = {{"name", PARAM_TAKEN}, {"scale", PARAM_TAKEN}, {"mode", PARAM_TAKEN},
                                         {"first_layer", PARAM_TAKEN}, {"layer_count", PARAM_TAKEN}, {NULL, PARAM_TAKEN}};
     static const char *const names[] = {"name", "scale", "mode", "first_layer", "layer_count"};
-    char at[5][64];
+    char at[5][64], where[32];
     const char *name = NULL;
     uint64_t first = 0, count = 0;
     infer_adapter_use use;
@@ -339,7 +355,8 @@ static bool read_adapter(struct server *server, struct call *call, const json_t 
         snprintf(at[i], sizeof at[i], "adapters[%zu].%s", index, names[i]);
     if (!json_is_object(item))
         return param_wrong(call, "adapters", "must be an array of {name, scale}");
-    if (!params_check(call, item, keys, false) || !param_string(call, item, at[0], &name) ||
+    snprintf(where, sizeof where, "adapters[%zu]", index);
+    if (!params_check_in(call, where, item, keys) || !param_string(call, item, at[0], &name) ||
         !param_float(call, item, at[1], -65536, 65536, &use.scale) || !read_mode(call, item, at[2], &use.mode) ||
         !param_uint(call, item, at[3], 0, server->info.n_layer ? server->info.n_layer - 1 : 0, &first) ||
         !param_uint(call, item, at[4], 0, server->info.n_layer - first, &count))

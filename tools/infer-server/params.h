@@ -10,6 +10,8 @@ enum param_use { PARAM_TAKEN, PARAM_NO_EFFECT /* accepted: changes nothing that 
 struct param { const char *name; enum param_use use; };
 /* Checks the keys of body against a table that ends with name NULL, after the keys that params_read takes itself (common: true). false: answered with 400. */
 bool params_check(struct call *call, const json_t *body, const struct param *table, bool common);
+/* The same of an object in the body, which errors call `where`: "stream_options". */
+bool params_check_in(struct call *call, const char *where, const json_t *object, const struct param *table);
 
 /* Typed fields: false: answered with 400 that names the field. Absent or null leaves *out. A name with dots is what the error says; the key is
  * what follows the last one: param_bool(call, options, "stream_options.include_usage", &usage). */

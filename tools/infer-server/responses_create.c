@@ -66,7 +66,7 @@ static bool read_text(struct call *call, const json_t *body, struct asked *a)
     const char *type = "text", *verbosity = NULL;
     if (!param_object(call, body, "text", &a->text))
         return false;
-    if (a->text && (!params_check(call, a->text, keys, false) || !param_object(call, a->text, "text.format", &format) ||
+    if (a->text && (!params_check_in(call, "text", a->text, keys) || !param_object(call, a->text, "text.format", &format) ||
                     !param_string(call, a->text, "text.verbosity", &verbosity) || !one_of(call, "text.verbosity", verbosity, levels)))
         return false;
     if (format && !param_string(call, format, "text.format.type", &type))
@@ -85,7 +85,7 @@ static bool read_reasoning(struct server *server, struct call *call, const json_
         return false;
     if (!a->reasoning)
         return true;
-    if (!params_check(call, a->reasoning, keys, false) || !param_string(call, a->reasoning, "reasoning.effort", &a->effort) ||
+    if (!params_check_in(call, "reasoning", a->reasoning, keys) || !param_string(call, a->reasoning, "reasoning.effort", &a->effort) ||
         !param_string(call, a->reasoning, "reasoning.summary", &summary) || !param_string(call, a->reasoning, "reasoning.generate_summary", &old) ||
         !param_string(call, a->reasoning, "reasoning.context", &context) || !param_string(call, a->reasoning, "reasoning.mode", &mode))
         return false;
@@ -141,7 +141,7 @@ static bool read_labels(struct call *call, const json_t *body)
         if (!param_string(call, body, *n, &text))
             return false;
     return param_string(call, body, "service_tier", &tier) && one_of(call, "service_tier", tier, tiers) &&
-           param_object(call, body, "stream_options", &stream) && (!stream || params_check(call, stream, stream_keys, false));
+           param_object(call, body, "stream_options", &stream) && (!stream || params_check_in(call, "stream_options", stream, stream_keys));
 }
 
 /* What creating and counting have in common. */
