@@ -170,6 +170,17 @@ def test_expect_and_upgrade():
         socket_key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
         reply = server.raw(b"GET /health HTTP/1.1\r\n" + CLOSE[:len(HOST)] + b"Connection: Upgrade\r\nUpgrade: websocket\r\n" + socket_key + b"\r\n")
         assert status_of(reply) == 405, reply
+    # An upgrade has no body: the room for one that never comes would be missing for others as long as the connection stays.
+    with Server(SERVER, "--max-body", "1000") as server:
+        bodied = b"Connection: Upgrade\r\nUpgrade: websocket\r\n" + socket_key + b"Content-Length: 1000\r\n\r\n"
+        sockets = [server.socket() for _ in range(16)]
+        for s in sockets:
+            s.sendall(b"GET /v1/responses HTTP/1.1\r\n" + HOST + bodied)
+            assert status_of(s.recv(65536)) == 400
+        assert server.post("/tokenize", {"text": "x"}).status == 200
+        for s in sockets:
+            assert read_all(s).count(b"HTTP/1") == 0
+            s.close()
 
 
 # ---- JSON ----

@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import stat
+import struct
 import sys
 import tempfile
 import threading
@@ -857,6 +858,20 @@ def test_socket_errors():
         assert ws_events(ws)[-1]["type"] == "response.incomplete"
         ws.send({"type": "response.create", **body("x" * 30000)})
         assert ws.receive() is None and ws.close_code == 1009
+
+
+def test_socket_waiting_bytes():
+    """Long messages that wait for their lane are few."""
+    with Server(SERVER) as server, open_socket(server) as ws:
+        for _ in range(8):
+            ws_create(ws, max_output_tokens=LONG)
+        data = json.dumps({"type": "response.create", **body(user="x" * (9 << 20))}).encode()
+        frame = b"\x81\xff" + struct.pack(">Q", len(data)) + bytes(4) + data  # the mask is zero
+        ws.sock.sendall(frame + frame)
+        event = ws.receive()
+        while event["type"] != "error":
+            event = ws.receive()
+        assert event["status"] == 400 and event["error"]["message"] == "too many responses wait on this connection", event
 
 
 def test_full_queue():

@@ -135,6 +135,11 @@ static bool check_framing(struct call *call, struct lws *wsi)
         call_error(call, 411, NULL, NULL, NULL, "a request's body needs a content-length; transfer-encoding is not supported");
         return false;
     }
+    if (lws_hdr_fragment_length(wsi, WSI_TOKEN_HTTP_URI_ARGS, MAX_QUERIES) > 0) { /* what is not copied would not be signed either */
+        call->close = true;
+        call_error(call, 400, NULL, NULL, NULL, "the query has more than %d parts", MAX_QUERIES);
+        return false;
+    }
     if (!length) {
         if (call->method[0] == 'P') /* POST, PUT, PATCH: the library takes what follows for their body */
             call->close = call->last = true;
@@ -146,6 +151,12 @@ static bool check_framing(struct call *call, struct lws *wsi)
         return false;
     }
     call->body_wanted = strtoull(length, NULL, 10);
+    if (call->body_wanted && strcmp(call->method, "WS") == 0) { /* it would count as one that arrives for as long as the connection stays */
+        call->body_wanted = 0;
+        call->close = true;
+        call_error(call, 400, NULL, NULL, NULL, "an upgrade to WebSocket has no body");
+        return false;
+    }
     if (call->body_wanted)
         call->close = true; /* until it has been read, only closing leaves the connection in order */
     return true;
@@ -207,10 +218,10 @@ static bool check_signature(struct call *call)
     return false;
 }
 
-/* Before a body is read there is nothing to compare, but a request without a signature goes at once. An upgrade has no body, whatever it says. */
+/* Before a body is read there is nothing to compare, but a request without a signature goes at once. */
 static bool check_signed(struct call *call)
 {
-    if (call->body_wanted == 0 || strcmp(call->method, "WS") == 0)
+    if (call->body_wanted == 0)
         return check_signature(call);
     if (!call->http->hmac || call_header(call, "x-infer-signature") || (call->route && call->route->flags & ROUTE_OPEN))
         return true;

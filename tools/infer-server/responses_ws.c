@@ -6,12 +6,14 @@
 #include <string.h>
 
 #define WAITING_MAX 64 /* messages of a connection that wait for their lane */
+#define WAITING_BYTES ((size_t)16 << 20) /* of them, as long as there is more than one: a message may have as much by itself */
 #define LOCAL_MAX 16   /* responses that are not stored, but may be continued on this connection */
 #define LANE_MAX 128
 
 struct message {
     struct message *next;
     json_t *body;
+    size_t len; /* bytes it came in */
 };
 
 struct local {
@@ -31,6 +33,7 @@ struct connection {
     struct turn *turns;       /* running, by ws_next */
     struct message *waiting;  /* in order */
     unsigned n_waiting;
+    size_t waiting_bytes;
     struct local local[LOCAL_MAX]; /* a ring */
     unsigned next_local;
 };
@@ -150,6 +153,7 @@ static struct message *next_message(struct connection *c)
     if (m) {
         *at = m->next;
         c->n_waiting--;
+        c->waiting_bytes -= m->len;
     }
     return m;
 }
@@ -201,18 +205,20 @@ void connection_ended(struct connection *c, struct turn *t)
     start_waiting(c);
 }
 
-static void queue(struct connection *c, json_t *body)
+static void queue(struct connection *c, json_t *body, size_t len)
 {
     struct message *m = calloc(1, sizeof *m);
     (void)pthread_mutex_lock(&c->lock);
-    bool taken = m && c->n_waiting < WAITING_MAX;
+    bool taken = m && (c->n_waiting == 0 || (c->n_waiting < WAITING_MAX && c->waiting_bytes + len <= WAITING_BYTES));
     if (taken) {
         struct message **at = &c->waiting;
         while (*at)
             at = &(*at)->next;
         m->body = json_incref(body);
+        m->len = len;
         *at = m;
         c->n_waiting++;
+        c->waiting_bytes += len;
     }
     (void)pthread_mutex_unlock(&c->lock);
     if (taken) {
@@ -249,7 +255,7 @@ static void take(struct connection *c, const char *data, size_t len)
     else if (lane && !json_is_null(lane) && (!json_is_string(lane) || json_string_length(lane) > LANE_MAX))
         refuse(c, NULL, "stream_id", "stream_id: must be a string of at most 128 bytes");
     else
-        queue(c, body);
+        queue(c, body, len);
     json_decref(body);
 }
 
@@ -260,6 +266,7 @@ static void closed(struct connection *c)
     messages_free(c->waiting);
     c->waiting = NULL;
     c->n_waiting = 0;
+    c->waiting_bytes = 0;
     for (struct turn *t = c->turns; t; t = t->ws_next)
         turn_cancel(t);
     (void)pthread_mutex_unlock(&c->lock);
