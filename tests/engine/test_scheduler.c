@@ -395,7 +395,7 @@ static void test_arguments(void **state)
         bad = o;                                                                                                                               \
         change;                                                                                                                                \
         assert_int_equal(infer_scheduler_submit(s, &bad, &r, &error), status);                                                                 \
-        if (field)                                                                                                                             \
+        if ((const char *)(field) != NULL)                                                                                                     \
             assert_string_equal(error.name, field);                                                                                            \
         assert_null(r);                                                                                                                        \
     } while (0)

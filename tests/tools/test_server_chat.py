@@ -371,7 +371,7 @@ def test_disconnect_ends_the_work():
             until(lambda: server.metric("infer_requests_cancelled_total") == i + 1, "it counts as cancelled")  # pylint: disable=cell-var-from-loop
         data = json.dumps({**request, "stream": False}).encode()
         with server.socket() as s:
-            s.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (PATH.encode(), len(data)) + data)
+            s.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (PATH.encode(), len(data)) + data)
             until(lambda: server.metric("infer_sessions_active") > 0, "it is computed")
         until(lambda: at_rest(server), "nothing is computed any more")
         until(lambda: server.metric("infer_requests_cancelled_total") == 4, "it counts as cancelled")

@@ -368,7 +368,7 @@ def test_clients_that_go_in_the_middle():
             data = json.dumps(body).encode()
             for wait in (0, 0.002, 0.01, 0.03):  # at different places of the work; which, does not matter
                 with server.socket() as s:
-                    s.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
+                    s.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
                     time.sleep(wait)
         until(lambda: server.get("/v1/system").json()["scheduler"]["active"] == 0, "nothing runs any more")
         for name in names(server):  # what was saved is whole

@@ -160,7 +160,7 @@ def test_too_many_tokens_in_all():
 
 def test_long_work_does_not_hold_up_others():
     body = json.dumps({"input": [[5] * 500] * 500}).encode()
-    request = b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " + str(len(body)).encode() + b"\r\n\r\n" + body
+    request = b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " + str(len(body)).encode() + b"\r\n\r\n" + body
     with Server(SERVER, "--parallel", "1", "--max-queue", "7") as server:
         clients = [server.socket() for _ in range(8)]  # more than there are workers
         for s in clients:
@@ -177,7 +177,7 @@ def test_a_client_that_goes_ends_the_work():
     with Server(SERVER) as server:
         body = json.dumps({"input": [[5] * 500] * 500}).encode()
         with server.socket() as s:
-            s.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " + str(len(body)).encode() +
+            s.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " + str(len(body)).encode() +
                       b"\r\n\r\n" + body)
             # Not before the work has begun: a second client's answer says that the server has read the first one's request.
             assert embed(server, input="a")["data"]

@@ -432,6 +432,17 @@ def test_cors():
         assert got.status == 401 and got.headers["access-control-allow-origin"] == "*"
 
 
+def test_names_that_lead_here():
+    with Server(SERVER, "--allow-host", "box.example") as server:
+        for host, status in (("evil.example", 403), (f"evil.example:{server.port}", 403), ("localhost.evil.example", 403), ("127.0.0.1.evil.example", 403),
+                             ("[evil]", 403), ("[", 403), ("localhost", 200), (f"app.localhost:{server.port}", 200), (f"127.0.0.1:{server.port}", 200), ("[::1]:80", 200),
+                             ("BOX.example", 200)):
+            assert server.request("GET", "/v1/models", headers={"Host": host}).status == status, host
+        assert server.request("GET", "/health", headers={"Host": "evil.example"}).status == 200
+    with Server(SERVER, "--api-key", "k") as server:
+        assert server.request("GET", "/v1/models", headers={"Host": "any.example", "Authorization": "Bearer k"}).status == 200
+
+
 # ---- Log, metrics, configuration ----
 
 def test_access_log():

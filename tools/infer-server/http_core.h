@@ -49,6 +49,7 @@ struct http {
     struct lws *listener_wsi;
     int spare;                    /* a descriptor to give up when there are no more */
     char address[160];            /* what is listened on: "http://127.0.0.1:8080" */
+    bool local;                   /* at an address that only this machine reaches */
 
     struct conn *conns;
     uint32_t n_conns, n_calls, n_generating;

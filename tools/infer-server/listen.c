@@ -32,11 +32,14 @@ static int fail(const char *where, const char *what)
 /* With the port that the system has chosen. */
 static void name_address(struct http *http, int fd)
 {
-    struct sockaddr_storage a;
+    struct sockaddr_storage a = {0};
     socklen_t len = sizeof a;
     char host[64] = "", port[16] = "";
     if (getsockname(fd, (struct sockaddr *)&a, &len) == 0)
         (void)getnameinfo((struct sockaddr *)&a, len, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&a;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&a;
+    http->local = a.ss_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127 : a.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
     snprintf(http->address, sizeof http->address, a.ss_family == AF_INET6 ? "%s://[%s]:%s" : "%s://%s:%s", http->options->tls_cert ? "https" : "http",
              host, port);
 }

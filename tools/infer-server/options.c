@@ -62,6 +62,7 @@ static const struct option who_options[] = {
     {"hmac-skew", 0, COUNT, AT(hmac_skew), 1, 3600, "SECONDS", "... within so much of this machine's clock (default 60)"},
     {"hmac-nonces", 0, COUNT, AT(hmac_nonces), 1, 1 << 24, "N", "... at most N of them in that time (default 65536)"},
     {"cors-origin", 0, TEXT, AT(cors_origin), 0, 0, "ORIGIN", "let pages of this origin call (*: of all)"},
+    {"allow-host", 0, LIST, AT(allow_hosts), 0, 0, "NAME", "answer to this name too where there are no keys and the\naddress is this machine's alone; may be repeated"},
     {"rate-limit", 0, REAL, AT(rate_limit), 0, 1e6, "X", "most requests a second of one client (default: no limit)"},
     {"max-queue", 0, COUNT, AT(max_queue), 0, 1e6, "N", "let N generating requests wait; further ones are refused\nwith 503 (default 1024)"},
     {"max-body", 0, SIZE, AT(max_body), 0, 0, "SIZE", "most bytes of a request's body (default 16M)"},

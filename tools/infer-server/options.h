@@ -31,6 +31,7 @@ struct options {
     const char *api_key_file, *hmac_key;
     uint32_t hmac_skew, hmac_nonces; /* seconds; how many are remembered */
     const char *cors_origin;
+    struct text_list allow_hosts;
     double rate_limit;      /* requests a second of one client; 0: no limit */
     uint32_t max_queue;     /* generating requests that wait beyond --parallel */
     uint64_t max_body;

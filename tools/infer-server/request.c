@@ -1,4 +1,5 @@
 /* From the headers of a request to its call: what may be refused is refused here, before the body is read. */
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,6 +163,39 @@ static bool check_framing(struct call *call, struct lws *wsi)
     return true;
 }
 
+static bool is_listed(const struct text_list *names, const char *name)
+{
+    for (uint32_t i = 0; i < names->n; i++)
+        if (strcasecmp(names->items[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Any site can let a name of its own lead to 127.0.0.1, and then its pages are no other site's to the browser (DNS rebinding). What is served to this machine alone,
+ * to everyone on it, is served under the names that this machine has by itself, and those of --allow-host. */
+static bool check_host(struct call *call)
+{
+    const struct options *o = call->http->options;
+    const char *host = call_header(call, "host");
+    unsigned char address[sizeof(struct in6_addr)];
+    char name[256];
+    if (!call->http->local || call->http->auth.n || o->hmac_key || !host || !call->route || (call->route->flags & ROUTE_OPEN))
+        return true;
+    size_t len = host[0] == '[' ? strcspn(host, "]") : strcspn(host, ":");
+    const char *from = host[0] == '[' && len ? host + 1 : host;
+    len -= (size_t)(from - host);
+    if (len < sizeof name) {
+        memcpy(name, from, len);
+        name[len] = 0;
+        const char *tail = len > 10 ? name + len - 10 : "";
+        if (inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1 || strcasecmp(name, "localhost") == 0 ||
+            strcasecmp(tail, ".localhost") == 0 || strcasecmp(name, o->host) == 0 || is_listed(&o->allow_hosts, name))
+            return true;
+    }
+    call_error(call, 403, NULL, NULL, NULL, "this server is not called %s; --allow-host would let it be", host);
+    return false;
+}
+
 /* Pages of other sites may not call, unless --cors-origin lets them. */
 static bool check_origin(struct call *call)
 {
@@ -315,7 +349,7 @@ static void check_all(struct call *call, struct lws *wsi)
         call->api = call->route->api;
     if (call->api == API_OPENAI && call_header(call, "anthropic-version")) /* paths that both have, and those that nobody serves */
         call->api = API_ANTHROPIC;
-    ok = ok && check_origin(call);
+    ok = ok && check_host(call) && check_origin(call);
     if (ok && !call->route && strcmp(call->method, "OPTIONS") == 0)
         ok = answer_options(call, &allow);
     (void)(ok && check_signed(call) && check_key(call) && check_route(call, status, &allow) && check_rate(call) && check_body(call) && check_load(call));
