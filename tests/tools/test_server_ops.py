@@ -443,6 +443,18 @@ def test_names_that_lead_here():
         assert server.request("GET", "/v1/models", headers={"Host": "any.example", "Authorization": "Bearer k"}).status == 200
 
 
+def test_requests_that_nobody_waits_for():
+    """What has been left before its turn came is not computed, and its body does not count for ever."""
+    body = json.dumps({"text": "a" * 900_000}).encode()
+    head = b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with Server(SERVER, "--max-body", "1M", "--workers", "1") as server:
+        for i in range(48):
+            with server.socket() as s:
+                s.sendall(head + body[: len(body) if i % 3 else 1000])
+        for _ in range(20):  # with those above, were they counted still, more than all bodies together may have
+            until(lambda: server.post("/tokenize", {"text": "x" * 900_000}).status == 200, "bodies have room")
+
+
 # ---- Log, metrics, configuration ----
 
 def test_access_log():

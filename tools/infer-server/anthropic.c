@@ -510,7 +510,7 @@ static void count_tokens(struct server *server, struct call *call)
 }
 
 const struct route anthropic_routes[] = {
-    {"POST", "/v1/messages", API_ANTHROPIC, ROUTE_GENERATES, messages},
-    {"POST", "/v1/messages/count_tokens", API_ANTHROPIC, 0, count_tokens},
+    {"POST", "/v1/messages", API_ANTHROPIC, ROUTE_GENERATES | ROUTE_PURE, messages},
+    {"POST", "/v1/messages/count_tokens", API_ANTHROPIC, ROUTE_PURE, count_tokens},
     {NULL, NULL, API_ANTHROPIC, 0, NULL},
 };

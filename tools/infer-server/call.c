@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "auth.h"
+#include "http_core.h"
 #include "ws.h"
 
 static void make_id(char out[32])
@@ -62,6 +63,8 @@ void call_release(struct call *call)
         o->release(o->data);
         free(o);
     }
+    if (call->body_counted)
+        atomic_fetch_sub(&call->http->body_bytes, call->body_counted);
     ws_free(call->ws);
     free_pairs(call->headers);
     free_pairs(call->queries);
@@ -74,6 +77,12 @@ void call_release(struct call *call)
     free(call->arg_copy);
     pthread_mutex_destroy(&call->lock);
     free(call);
+}
+
+void call_count_body(struct call *call)
+{
+    call->body_counted = call->body_wanted;
+    atomic_fetch_add(&call->http->body_bytes, call->body_counted);
 }
 
 void call_own(struct call *call, void *data, void (*release)(void *data))

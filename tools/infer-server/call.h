@@ -56,6 +56,7 @@ struct call {
     struct pair *headers, *queries;
     struct bytes body;
     uint64_t body_wanted; /* content-length */
+    uint64_t body_counted; /* of these, in http's body_bytes */
     json_t *json;
     uint64_t client;
     const struct api_key *key; /* NULL: none was needed */
@@ -97,6 +98,8 @@ void call_add_header(struct call *call, const char *name, const char *value, siz
 void call_add_query(struct call *call, const char *text, size_t len);
 /* The client has gone: what waits for that hears of it. */
 void call_lost(struct call *call);
+/* The body, whose length is known, counts in http->body_bytes for as long as the call lives. */
+void call_count_body(struct call *call);
 /* The answer has ended: its reference goes. The lock must not be held. */
 void call_answered(struct call *call);
 

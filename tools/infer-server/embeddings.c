@@ -253,7 +253,7 @@ static void embed_native(struct server *server, struct call *call)
 }
 
 const struct route embeddings_routes[] = {
-    {"POST", "/v1/embeddings", API_OPENAI, ROUTE_GENERATES | ROUTE_LONG, embed_openai},
-    {"POST", "/embeddings", API_NATIVE, ROUTE_GENERATES | ROUTE_LONG, embed_native},
+    {"POST", "/v1/embeddings", API_OPENAI, ROUTE_GENERATES | ROUTE_LONG | ROUTE_PURE, embed_openai},
+    {"POST", "/embeddings", API_NATIVE, ROUTE_GENERATES | ROUTE_LONG | ROUTE_PURE, embed_native},
     {0},
 };

@@ -179,7 +179,6 @@ static void finish_call(struct conn *c, bool lost)
     call->conn = NULL;
     http->n_calls--;
     note_idle(http);
-    http->body_bytes -= call->body_wanted;
     if (call->generates)
         http->n_generating--;
     if (lost) {
@@ -240,7 +239,7 @@ static int on_request(struct conn *c)
     note_idle(c->http);
     if (call->body_wanted > c->http->options->max_body)
         call->body_wanted = 0;
-    c->http->body_bytes += call->body_wanted;
+    call_count_body(call);
     if (call->state != CALL_OPEN) { /* refused: its reference has gone. What may come behind it must not keep the answer from being sent */
         if (call->close)
             return on_writable(c);
@@ -380,7 +379,6 @@ static int on_upgrade(struct conn *c, char *to)
     c->call = call_ref(call);
     c->http->n_calls++;
     note_idle(c->http);
-    c->http->body_bytes += call->body_wanted;
     if (call->state == CALL_OPEN) {
         c->web_socket = true;
         return 0;

@@ -19,6 +19,7 @@ enum {
     ROUTE_NO_BODY = 2,   /* a body is ignored */
     ROUTE_GENERATES = 4, /* counts for the limit of concurrent requests */
     ROUTE_QUICK = 8,     /* the handler runs on the event loop: it must not wait for anything */
+    ROUTE_PURE = 32,     /* gives an answer and changes nothing: need not run when the client has gone */
     ROUTE_LONG = 16      /* the handler computes for long: it runs on workers for such handlers, so that others need not wait for them */
 };
 

@@ -53,7 +53,7 @@ struct http {
 
     struct conn *conns;
     uint32_t n_conns, n_calls, n_generating;
-    uint64_t body_bytes;          /* of bodies that are being read */
+    _Atomic uint64_t body_bytes;  /* of the bodies of calls: until the last reference has gone, also when the client has */
     struct waits waits[N_WAITS];
     lws_sorted_usec_list_t timer, drain_timer;
 

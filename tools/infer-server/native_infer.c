@@ -417,6 +417,6 @@ static void infer(struct server *server, struct call *call)
 }
 
 const struct route native_infer_routes[] = {
-    {"POST", "/infer", API_NATIVE, ROUTE_GENERATES | ROUTE_LONG, infer},
+    {"POST", "/infer", API_NATIVE, ROUTE_GENERATES | ROUTE_LONG | ROUTE_PURE, infer},
     {0},
 };

@@ -134,6 +134,6 @@ static void score(struct server *server, struct call *call)
 }
 
 const struct route native_score_routes[] = {
-    {"POST", "/score", API_NATIVE, ROUTE_GENERATES | ROUTE_LONG, score},
+    {"POST", "/score", API_NATIVE, ROUTE_GENERATES | ROUTE_LONG | ROUTE_PURE, score},
     {0},
 };

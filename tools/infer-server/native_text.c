@@ -121,8 +121,8 @@ static void apply_template(struct server *server, struct call *call)
 }
 
 const struct route native_text_routes[] = {
-    {"POST", "/tokenize", API_NATIVE, 0, tokenize},
-    {"POST", "/detokenize", API_NATIVE, 0, detokenize},
-    {"POST", "/apply-template", API_NATIVE, 0, apply_template},
+    {"POST", "/tokenize", API_NATIVE, ROUTE_PURE, tokenize},
+    {"POST", "/detokenize", API_NATIVE, ROUTE_PURE, detokenize},
+    {"POST", "/apply-template", API_NATIVE, ROUTE_PURE, apply_template},
     {0},
 };

@@ -466,5 +466,5 @@ static void chat_completions(struct server *server, struct call *call)
 }
 
 const struct route openai_chat_routes[] = {
-    {"POST", "/v1/chat/completions", API_OPENAI, ROUTE_GENERATES, chat_completions},
+    {"POST", "/v1/chat/completions", API_OPENAI, ROUTE_GENERATES | ROUTE_PURE, chat_completions},
     {NULL, NULL, API_OPENAI, 0, NULL}};

@@ -633,5 +633,5 @@ static void completions(struct server *server, struct call *call)
 }
 
 const struct route openai_completions_routes[] = {
-    {"POST", "/v1/completions", API_OPENAI, ROUTE_GENERATES, completions},
+    {"POST", "/v1/completions", API_OPENAI, ROUTE_GENERATES | ROUTE_PURE, completions},
     {NULL, NULL, API_OPENAI, 0, NULL}};

@@ -389,11 +389,19 @@ struct call *request_begin(struct conn *conn, const char *method)
 
 /* ---- To the handler ---- */
 
+static void run_handler(struct call *call)
+{
+    if (call->route->flags & ROUTE_PURE && call_gone(call))
+        call_bytes(call, 499, NULL, "", 0);
+    else
+        call->route->handler(call->server, call);
+}
+
 static void run(struct job *job)
 {
     struct call *call = (struct call *)job;
     if (call->body_wanted == 0 || check_signature(call)) /* here, since a long body takes its time */
-        call->route->handler(call->server, call);
+        run_handler(call);
     call_release(call);
 }
 

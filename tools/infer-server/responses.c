@@ -253,7 +253,7 @@ static void input_items(struct server *server, struct call *call)
 const struct route responses_routes[] = {
     {"POST", "/v1/responses", API_OPENAI, ROUTE_GENERATES, create},
     {"WS", "/v1/responses", API_OPENAI, 0, responses_ws},
-    {"POST", "/v1/responses/input_tokens", API_OPENAI, 0, responses_count},
+    {"POST", "/v1/responses/input_tokens", API_OPENAI, ROUTE_PURE, responses_count},
     {"GET", "/v1/responses/{id}", API_OPENAI, ROUTE_NO_BODY, retrieve},
     {"DELETE", "/v1/responses/{id}", API_OPENAI, ROUTE_NO_BODY, delete},
     {"POST", "/v1/responses/{id}/cancel", API_OPENAI, ROUTE_NO_BODY, cancel},
