@@ -77,7 +77,7 @@ def give_up(server, path, body, after):
     """Sends a request, and closes the connection after some bytes of the answer or seconds: with a reset, as when a process dies."""
     data = json.dumps(body).encode()
     s = server.socket()
-    s.sendall(f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n".encode() + data)
+    s.sendall(f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n".encode() + data)
     s.settimeout(after)
     try:
         s.recv(1)
