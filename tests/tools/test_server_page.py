@@ -243,7 +243,7 @@ def test_stop_and_errors_in_chromium():
         b.eval("document.getElementById('input').focus()")
         b.type("Tell me everything.")
         b.key("Enter", text="\r", number=13)
-        b.wait("!document.getElementById('stop').hidden && (document.querySelector('article.assistant .body') || {}).textContent", "it answers")
+        b.wait("(document.querySelector('article.assistant .body') || {}).textContent", "it answers")
         b.key("Escape", number=27)
         b.wait("document.getElementById('stop').hidden", "it has stopped")
         until(lambda: server.get("/v1/system").json()["scheduler"]["active"] == 0, "the server has stopped too")
