@@ -55,11 +55,11 @@ static infer_status run(infer_session **s, const char *text, infer_error *err)
     INFER_INIT(&info);
     INFER_INIT(&sampling);
     TRY(infer_sampling_default(&sampling, err));
-    TRY(infer_session_append_text(s[0], text, strlen(text), INFER_ADD_SPECIAL, err));
+    TRY(infer_session_append_text(s[0], text, strlen(text), INFER_TOKENIZE_ADD_SPECIAL, err));
     TRY(infer_session_get_info(s[0], &info, err));
 
     prompt.session = s[0];
-    prompt.logits = INFER_LOGITS_NONE;
+    prompt.logits = INFER_ROWS_NONE;
     TRY(infer_step(&prompt, 1, NULL, err));
     for (int i = 0; i < FORKS; i++) {
         if (i > 0)

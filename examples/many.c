@@ -19,7 +19,7 @@ static void on_event(void *user, infer_request *request, const infer_request_eve
         fprintf(stderr, "%d: %s\n", a->number, event->error->text);
     for (uint64_t i = 0; i < event->text_len && a->len + 1 < sizeof a->text; i++)
         a->text[a->len++] = event->text[i];
-    if (event->kind == INFER_REQUEST_DONE)
+    if (event->kind == INFER_REQUEST_EVENT_DONE)
         printf("%d: %s\n\n", a->number, a->text);
 }
 

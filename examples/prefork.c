@@ -7,7 +7,7 @@
  * The one rule: fork while no thread is inside the library. What children need is made before (a model opened by a child is its own).
  * Several children that compute at once want few threads each: an engine's number of threads is the parent's choice. */
 #define _DEFAULT_SOURCE
-#include <infer/infer.h>
+#include <infer/state.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static infer_status warm_up(infer_model *model, const char *text, infer_checkpoi
     INFER_INIT(&prompt);
     TRY(infer_session_create(model, NULL, &session, err));
     prompt.session = session;
-    infer_status st = infer_session_append_text(session, text, strlen(text), INFER_ADD_SPECIAL, err);
+    infer_status st = infer_session_append_text(session, text, strlen(text), INFER_TOKENIZE_ADD_SPECIAL, err);
     if (st == INFER_OK)
         st = infer_step(&prompt, 1, NULL, err);
     if (st == INFER_OK)
@@ -76,7 +76,7 @@ static infer_status child_main(const infer_checkpoint *warm, uint64_t seed, uint
     INFER_INIT(&options);
     INFER_INIT(&sampling);
     options.max_tokens = tokens;
-    options.flags = INFER_IGNORE_EOS;
+    options.flags = INFER_GENERATE_IGNORE_EOS;
     TRY(infer_checkpoint_session(warm, &session, err));
     TRY(infer_sampling_default(&sampling, err));
     sampling.seed = seed;

@@ -25,7 +25,7 @@ int main(int argc, char **argv)
     if (st == INFER_OK)
         st = infer_session_create(model, NULL, &session, &err);
     if (st == INFER_OK && infer_template_is_fallback(infer_model_template(model)))
-        st = infer_session_append_text(session, argv[2], INFER_ZSTR, INFER_ADD_SPECIAL, &err);
+        st = infer_session_append_text(session, argv[2], INFER_ZSTR, INFER_TOKENIZE_ADD_SPECIAL, &err);
     else if (st == INFER_OK)
         st = infer_session_append_chat(session, &question, 1, NULL, &err);
     if (st == INFER_OK)

@@ -2,7 +2,7 @@
  *
  * The first run computes PROMPT and saves it; later ones map FILE and compute only QUESTION. Both give the same answer, to the bit.
  * FILE is not compared with PROMPT: another prompt wants another file. */
-#include <infer/infer.h>
+#include <infer/state.h>
 #include <stdio.h>
 
 static int32_t print(void *user, const infer_event *event)
@@ -19,7 +19,7 @@ static infer_status warm(infer_model *model, const char *prompt, infer_session *
     INFER_INIT(&item);
     infer_status st = infer_session_create(model, NULL, session, err);
     if (st == INFER_OK)
-        st = infer_session_append_text(*session, prompt, INFER_ZSTR, INFER_ADD_SPECIAL, err);
+        st = infer_session_append_text(*session, prompt, INFER_ZSTR, INFER_TOKENIZE_ADD_SPECIAL, err);
     item.session = *session;
     return st == INFER_OK ? infer_step(&item, 1, NULL, err) : st;
 }

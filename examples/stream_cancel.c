@@ -68,7 +68,7 @@ int main(int argc, char **argv)
         infer_cancel_create(&alarm.cancel, &err) != INFER_OK ||
         infer_sampling_default(&sampling, &err) != INFER_OK ||
         infer_session_set_sampling(session, &sampling, &err) != INFER_OK ||
-        infer_session_append_text(session, argv[2], strlen(argv[2]), INFER_ADD_SPECIAL, &err) != INFER_OK)
+        infer_session_append_text(session, argv[2], strlen(argv[2]), INFER_TOKENIZE_ADD_SPECIAL, &err) != INFER_OK)
         return fail(&err);
     if (pthread_create(&thread, NULL, ring, &alarm) != 0)
         return fail(&err);

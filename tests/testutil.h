@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/env.h"
-#include "infer/infer.h"
+#include "infer/state.h"
 
 /* The whole file, zero-terminated, malloc'ed; NULL when it cannot be read. */
 char *test_read_file(const char *path, size_t *len);

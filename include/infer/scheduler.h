@@ -16,7 +16,7 @@
 #ifndef INFER_SCHEDULER_H
 #define INFER_SCHEDULER_H
 
-#include <infer/infer.h>
+#include <infer/state.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -77,17 +77,17 @@ INFER_API infer_status infer_scheduler_get_info(infer_scheduler *scheduler, infe
 /* ---- Requests ---------------------------------------------------------------------------------------------------- */
 
 enum {
-    INFER_REQUEST_PROMPT = 1,  /* a token of the prompt, in order: id, text; with prompt_logprobs its logprob and alternatives (none of the first
+    INFER_REQUEST_EVENT_PROMPT = 1,  /* a token of the prompt, in order: id, text; with INFER_REQUEST_PROMPT_LOGPROBS its logprob and alternatives (none of the first
                                   element). Only with INFER_REQUEST_ECHO. choice is 0: they are told once */
-    INFER_REQUEST_STARTED = 2, /* the prompt has been computed: total elements, done of them from cache or checkpoint */
-    INFER_REQUEST_TOKEN = 3,   /* a token was chosen: id, text (may be empty: half a character, or what may become a stop string), logprob, top */
-    INFER_REQUEST_DONE = 4,    /* one choice has ended: finish_reason, text (what was held back), stop_index, error */
-    INFER_REQUEST_END = 5      /* all choices have ended: the last event of every request */
+    INFER_REQUEST_EVENT_STARTED = 2, /* the prompt has been computed: total elements, done of them from cache or checkpoint */
+    INFER_REQUEST_EVENT_TOKEN = 3,   /* a token was chosen: id, text (may be empty: half a character, or what may become a stop string), logprob, top */
+    INFER_REQUEST_EVENT_DONE = 4,    /* one choice has ended: finish_reason, text (what was held back), stop_index, error */
+    INFER_REQUEST_EVENT_END = 5      /* all choices have ended: the last event of every request */
 };
 
 typedef struct infer_request_event {
     uint32_t size;
-    int32_t kind;            /* INFER_REQUEST_* */
+    int32_t kind;            /* INFER_REQUEST_EVENT_* */
     uint32_t choice;         /* from 0 */
     int32_t id;              /* token id; -1: none */
     int32_t finish_reason;   /* DONE: INFER_FINISH_* */
@@ -109,12 +109,14 @@ enum {
     INFER_REQUEST_ECHO = 4,         /* events PROMPT */
     INFER_REQUEST_CONTINUE = 8,     /* with a checkpoint: the prompt is appended to what it holds. Without this flag the prompt is everything, and what the
                                        checkpoint has in common with it from the start on is reused */
-    INFER_REQUEST_KEEP = 16         /* keeps each choice's state for infer_request_checkpoint */
+    INFER_REQUEST_KEEP = 16,        /* keeps each choice's state for infer_request_checkpoint */
+    INFER_REQUEST_PROMPT_ONLY = 32, /* ends when the prompt has been computed (finish reason LENGTH): scoring, warming the cache. n must be 0 or 1 */
+    INFER_REQUEST_PROMPT_LOGPROBS = 64 /* with ECHO: log-probabilities of the prompt's tokens, with sampling's top_logprobs alternatives */
 };
 
 typedef struct infer_request_options {
     uint32_t size;
-    uint32_t flags;          /* INFER_REQUEST_* flags */
+    uint32_t flags;          /* INFER_REQUEST_* */
     int32_t priority;        /* higher goes first, and may set aside lower ones; but a request that 256 later ones overtook goes before all */
     uint32_t n;              /* choices; 0: 1; at most 128. They share the prompt. Choice i draws with seed + i */
     uint64_t client;         /* whose request it is: waiting requests of equal priority take turns by client; 0 is a client too */
@@ -128,7 +130,7 @@ typedef struct infer_request_options {
     uint64_t message_count;
     const infer_render_options *render; /* or NULL */
     uint32_t text_flags;     /* of text: as for infer_tokenize */
-    uint32_t prompt_logprobs; /* 1: with ECHO, log-probabilities of the prompt's tokens (with sampling's top_logprobs alternatives) */
+    uint32_t reserved;
     const infer_session_options *session; /* n_ctx, kv_type, salt, cache flags; NULL: defaults. With a checkpoint: only salt and cache flags count */
     infer_checkpoint *checkpoint; /* where to begin; or NULL */
     const infer_adapter_use *adapters; /* in force for prompt and answer; in place of the checkpoint's */
@@ -138,7 +140,6 @@ typedef struct infer_request_options {
     const infer_sampling *sampling;    /* NULL: greedy */
     const infer_generate_options *generate; /* max_tokens, stops, guards; its flags are not used. NULL: until the context is full.
                                                max_tokens is of each choice */
-    uint64_t no_generate;    /* 1: ends when the prompt has been computed (finish reason LENGTH): scoring, warming the cache */
     uint64_t time_limit;     /* microseconds from submission; then each choice ends with INFER_FINISH_TIME; 0: none */
     infer_request_fn callback; /* or NULL: infer_request_next */
     void *callback_user;
@@ -157,7 +158,7 @@ INFER_API infer_status infer_request_next(infer_request *request, infer_request_
 
 typedef struct infer_request_info {
     uint32_t size;
-    int32_t cache_reason;      /* INFER_CACHE_*: why no more of the prompt was in the cache */
+    int32_t cache_reason;      /* INFER_CACHE_REASON_*: why no more of the prompt was in the cache */
     uint64_t prompt_tokens;    /* elements of the prompt, what a checkpoint holds included */
     uint64_t cached_tokens;    /* of these, not computed for this request: from the cache or the checkpoint */
     uint64_t generated_tokens; /* of all choices */
@@ -165,7 +166,7 @@ typedef struct infer_request_info {
     uint64_t difference;       /* as in infer_cache_report */
     uint64_t preemptions;
     uint64_t submitted, started, first_token, ended; /* by the scheduler's clock; 0: not yet */
-    double prompt_logprob;     /* with prompt_logprobs: the sum over the prompt's tokens; else 0 */
+    double prompt_logprob;     /* with INFER_REQUEST_PROMPT_LOGPROBS: the sum over the prompt's tokens; else 0 */
     int32_t own_reason;        /* as in infer_cache_report: what a tenant may be told */
     uint32_t reserved;
 } infer_request_info;

@@ -1,6 +1,6 @@
 /* The layout of every public struct, nailed down: a change of any of these lines breaks programs that are already built. Offsets
  * are those of 64-bit systems; on 32-bit ones pointers are shorter, and nothing else differs. */
-#include "infer/infer.h"
+#include "infer/state.h"
 
 #if UINTPTR_MAX == UINT64_MAX
 #define AT(type, field, offset) _Static_assert(offsetof(type, field) == (offset), #type "." #field " moved")
@@ -180,13 +180,11 @@ SIZE(infer_model_memory, 56);
 AT(infer_session_options, size, 0);
 AT(infer_session_options, n_ctx, 4);
 AT(infer_session_options, kv_type, 8);
-AT(infer_session_options, reserved, 12);
-AT(infer_session_options, kv_recent, 16);
-AT(infer_session_options, reserved2, 20);
-AT(infer_session_options, cache_flags, 24);
-AT(infer_session_options, salt_len, 28);
-AT(infer_session_options, salt, 32);
-SIZE(infer_session_options, 40);
+AT(infer_session_options, kv_recent, 12);
+AT(infer_session_options, cache_flags, 16);
+AT(infer_session_options, salt_len, 20);
+AT(infer_session_options, salt, 24);
+SIZE(infer_session_options, 32);
 
 AT(infer_session_info, size, 0);
 AT(infer_session_info, n_ctx, 4);

@@ -16,6 +16,7 @@
 #include "base/env.h"
 #include "formats/file.h"
 #include "model/hf.h"
+#include "infer/state.h"
 
 /* Structs of more bytes are refused: a size that large is garbage, not a newer version. */
 #define API_MAX_STRUCT 65536
@@ -55,7 +56,7 @@ void api_put_out(void *out, const void *full, uint32_t full_size);
 #define API_MIN_infer_render_options API_END(infer_render_options, cancel)
 #define API_MIN_infer_model_info API_END(infer_model_info, template_problem)
 #define API_MIN_infer_model_memory API_END(infer_model_memory, own_bytes)
-#define API_MIN_infer_session_options API_END(infer_session_options, reserved)
+#define API_MIN_infer_session_options API_END(infer_session_options, kv_type)
 #define API_MIN_infer_session_info API_END(infer_session_info, logits_rows)
 #define API_MIN_infer_adapter_info API_END(infer_adapter_info, base)
 #define API_MIN_infer_adapter_use API_END(infer_adapter_use, reserved)

@@ -47,11 +47,11 @@ infer_status infer_engine_cache_stats(infer_engine *engine, infer_cache_stats *o
     return api_done(err, &e, cache_stats(engine, out, &e));
 }
 
-infer_status infer_engine_cache_flush(infer_engine *engine, infer_error *err)
+infer_status infer_engine_cache_flush(infer_engine *engine, infer_cancel *cancel, infer_error *err)
 {
     infer_error e;
     infer_status st = api_not_null(engine, "engine", &e);
-    return api_done(err, &e, st == INFER_OK ? prefix_disk_flush(engine, &e) : st);
+    return api_done(err, &e, st == INFER_OK ? prefix_disk_flush(engine, cancel, &e) : st);
 }
 
 infer_status infer_engine_cache_clear(infer_engine *engine, infer_error *err)

@@ -84,7 +84,7 @@ static infer_status append_rendered(infer_session *s, const infer_tokenizer_info
     if (wanted)
         token_ids_put(&ids, bos);
     infer_status st = tokenizer_encode(s->model->tokenizer, text->data ? text->data : "", text->len,
-                                       INFER_PARSE_SPECIAL, &ids, err);
+                                       INFER_TOKENIZE_PARSE_SPECIAL, &ids, err);
     size_t skip = wanted && ids.len > 1 && ids.data[1] == bos;
     if (st == INFER_OK)
         st = session_append(s, ids.data + skip, ids.len - skip, err);

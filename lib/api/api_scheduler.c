@@ -82,7 +82,8 @@ infer_status infer_scheduler_get_info(infer_scheduler *scheduler, infer_schedule
 /* ---- Submitting ---- */
 
 #define REQUEST_FLAGS                                                                                                                          \
-    ((uint32_t)(INFER_REQUEST_IGNORE_EOS | INFER_REQUEST_SHOW_SPECIAL | INFER_REQUEST_ECHO | INFER_REQUEST_CONTINUE | INFER_REQUEST_KEEP))
+    ((uint32_t)(INFER_REQUEST_IGNORE_EOS | INFER_REQUEST_SHOW_SPECIAL | INFER_REQUEST_ECHO | INFER_REQUEST_CONTINUE | INFER_REQUEST_KEEP |     \
+                INFER_REQUEST_PROMPT_ONLY | INFER_REQUEST_PROMPT_LOGPROBS))
 
 static infer_status bad_field(infer_error *err, const char *field, size_t len, const char *problem)
 {
@@ -95,6 +96,8 @@ static infer_status check_options(const infer_request_options *o, infer_request 
     int prompts = (o->id_count > 0) + (o->text != NULL) + (o->message_count > 0);
     if (o->flags & ~REQUEST_FLAGS)
         return BAD(err, "flags", "unknown flags");
+    if (o->reserved)
+        return BAD(err, "reserved", "must be 0");
     if ((o->flags & INFER_REQUEST_CONTINUE) && !o->checkpoint)
         return BAD(err, "checkpoint", "INFER_REQUEST_CONTINUE needs one");
     if (prompts > 1 || (!prompts && !(o->flags & INFER_REQUEST_CONTINUE)))
@@ -105,13 +108,9 @@ static infer_status check_options(const infer_request_options *o, infer_request 
         return BAD(err, "prompts", "is NULL");
     if (o->prompt_count && o->checkpoint)
         return BAD(err, "prompts", "not with a checkpoint");
-    if (o->prompt_logprobs > 1)
-        return BAD(err, "prompt_logprobs", "0 or 1");
-    if (o->prompt_logprobs && !(o->flags & INFER_REQUEST_ECHO))
-        return BAD(err, "prompt_logprobs", "needs INFER_REQUEST_ECHO");
-    if (o->no_generate > 1)
-        return BAD(err, "no_generate", "0 or 1");
-    if (o->no_generate && o->n > 1)
+    if ((o->flags & INFER_REQUEST_PROMPT_LOGPROBS) && !(o->flags & INFER_REQUEST_ECHO))
+        return BAD(err, "flags", "INFER_REQUEST_PROMPT_LOGPROBS needs INFER_REQUEST_ECHO");
+    if ((o->flags & INFER_REQUEST_PROMPT_ONLY) && o->n > 1)
         return BAD(err, "n", "without generation there is one choice");
     if (!o->callback && !out)
         return BAD(err, "callback", "is NULL, and so is out: nobody would hear of the request");
@@ -137,8 +136,6 @@ static infer_status new_session(infer_model *model, const infer_request_options 
 {
     infer_session_options so;
     infer_status st = API_IN(o->session, &so, infer_session_options, err);
-    if (st == INFER_OK && so.reserved)
-        st = BAD(err, "reserved", "must be 0");
     if (st == INFER_OK && o->checkpoint)
         st = checkpoint_check_model(o->checkpoint, model, err);
     if (st != INFER_OK)
@@ -166,8 +163,8 @@ static infer_status begin(infer_session *s, const infer_request_options *o, uint
         return st;
     s->gen.active = false; /* an answer that the checkpoint is in the middle of is over */
     *max_tokens = g.max_tokens;
-    g.flags = (o->flags & INFER_REQUEST_IGNORE_EOS ? INFER_IGNORE_EOS : 0) | (o->flags & INFER_REQUEST_SHOW_SPECIAL ? INFER_SHOW_SPECIAL_TEXT : 0);
-    return o->no_generate || !s->length ? INFER_OK : generate_begin(s, &g, err);
+    g.flags = (o->flags & INFER_REQUEST_IGNORE_EOS ? INFER_GENERATE_IGNORE_EOS : 0) | (o->flags & INFER_REQUEST_SHOW_SPECIAL ? INFER_GENERATE_SHOW_SPECIAL : 0);
+    return (o->flags & INFER_REQUEST_PROMPT_ONLY) || !s->length ? INFER_OK : generate_begin(s, &g, err);
 }
 
 static infer_status submit_session(infer_scheduler *scheduler, const infer_request_options *o, infer_session *s, infer_request **out, infer_error *err)
@@ -178,9 +175,9 @@ static infer_status submit_session(infer_scheduler *scheduler, const infer_reque
         st = infer_session_set_adapters(s, o->adapters, o->adapter_count, err);
     if (st == INFER_OK)
         st = append_prompt(s, o, err);
-    if (st == INFER_OK && o->checkpoint && !(o->flags & INFER_REQUEST_CONTINUE) && !o->prompt_logprobs)
+    if (st == INFER_OK && o->checkpoint && !(o->flags & INFER_REQUEST_CONTINUE) && !(o->flags & INFER_REQUEST_PROMPT_LOGPROBS))
         st = session_take_state(s, o->checkpoint->frozen, s->length, err);
-    if (st == INFER_OK && o->prompt_logprobs && sub.prompt_from) /* the first one's depends on the element before it */
+    if (st == INFER_OK && (o->flags & INFER_REQUEST_PROMPT_LOGPROBS) && sub.prompt_from) /* the first one's depends on the element before it */
         session_rewind(s, sub.prompt_from - 1);
     sub.cached = s->computed;
     if (st == INFER_OK)

@@ -13,8 +13,6 @@ static infer_status create_session(infer_model *model, const infer_session_optio
         st = api_not_null(out, "out", err);
     if (st == INFER_OK)
         st = API_IN(options, &o, infer_session_options, err);
-    if (st == INFER_OK && o.reserved)
-        st = err_at(err, INFER_ERROR_ARGUMENT, "reserved", 8, ERR_NO_OFFSET, "must be 0");
     return st == INFER_OK ? session_create(model, &o, out, err) : st;
 }
 
@@ -64,7 +62,7 @@ static infer_status append_text(infer_session *s, const char *text, uint64_t tex
         st = api_text(text, text_len, &len, "text", err);
     if (st != INFER_OK)
         return st;
-    if (flags & ~(uint32_t)(INFER_ADD_SPECIAL | INFER_PARSE_SPECIAL))
+    if (flags & ~(uint32_t)(INFER_TOKENIZE_ADD_SPECIAL | INFER_TOKENIZE_PARSE_SPECIAL))
         return err_at(err, INFER_ERROR_ARGUMENT, "flags", 5, ERR_NO_OFFSET, "unknown flags");
     if (!s->model->tokenizer)
         return err_set(err, INFER_ERROR_STATE, "the model has no tokenizer: %s", s->model->tokenizer_problem);
@@ -200,9 +198,9 @@ static infer_status check_item(const infer_step_item *it, const infer_model *mod
         return st;
     if (it->session->model != model)
         return err_at(err, INFER_ERROR_ARGUMENT, "session", 7, ERR_NO_OFFSET, "sessions of one step share one model");
-    if (it->logits < INFER_LOGITS_LAST || it->logits > INFER_LOGITS_MASK)
+    if (it->logits < INFER_ROWS_LAST || it->logits > INFER_ROWS_MASK)
         return err_at(err, INFER_ERROR_ARGUMENT, "logits", 6, ERR_NO_OFFSET, "unknown choice of logits");
-    if (it->logits == INFER_LOGITS_MASK && !it->mask && it->session->length != it->session->computed)
+    if (it->logits == INFER_ROWS_MASK && !it->mask && it->session->length != it->session->computed)
         return err_at(err, INFER_ERROR_ARGUMENT, "mask", 4, ERR_NO_OFFSET, "is NULL");
     if (it->reserved)
         return err_at(err, INFER_ERROR_ARGUMENT, "reserved", 8, ERR_NO_OFFSET, "must be 0");
@@ -218,9 +216,9 @@ static infer_status check_hidden(infer_step_item *it, infer_hidden *full, infer_
         return st;
     if (full->reserved)
         return err_at(err, INFER_ERROR_ARGUMENT, "reserved", 8, ERR_NO_OFFSET, "must be 0");
-    if (full->elements < INFER_LOGITS_LAST || full->elements > INFER_LOGITS_MASK)
+    if (full->elements < INFER_ROWS_LAST || full->elements > INFER_ROWS_MASK)
         return err_at(err, INFER_ERROR_ARGUMENT, "elements", 8, ERR_NO_OFFSET, "unknown choice of elements");
-    if (full->elements == INFER_LOGITS_MASK && !full->mask && it->session->length != it->session->computed)
+    if (full->elements == INFER_ROWS_MASK && !full->mask && it->session->length != it->session->computed)
         return err_at(err, INFER_ERROR_ARGUMENT, "mask", 4, ERR_NO_OFFSET, "is NULL");
     if (full->layer_count > net->h.n_layer + 1 || (full->layer_count && !full->layers))
         return err_at(err, INFER_ERROR_ARGUMENT, "layers", 6, ERR_NO_OFFSET, "is NULL, or has more entries than there are layers");

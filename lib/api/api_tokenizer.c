@@ -83,7 +83,7 @@ static infer_status tokenize(const infer_tokenizer *t, const char *text, uint64_
     if (st == INFER_OK)
         st = api_not_null(count, "count", err);
     if (st == INFER_OK)
-        st = check_flags(flags, INFER_ADD_SPECIAL | INFER_PARSE_SPECIAL, err);
+        st = check_flags(flags, INFER_TOKENIZE_ADD_SPECIAL | INFER_TOKENIZE_PARSE_SPECIAL, err);
     if (st != INFER_OK)
         return st;
     struct token_ids list;
@@ -150,7 +150,7 @@ static infer_status detokenize(const infer_tokenizer *t, const int32_t *ids, uin
     if (st == INFER_OK)
         st = api_not_null(text_len, "text_len", err);
     if (st == INFER_OK)
-        st = check_flags(flags, INFER_SHOW_SPECIAL, err);
+        st = check_flags(flags, INFER_DETOKENIZE_SHOW_SPECIAL, err);
     if (st != INFER_OK)
         return st;
     struct buf out;
@@ -183,7 +183,7 @@ static infer_status detokenizer_next(const infer_tokenizer *t, infer_detokenizer
     if (st == INFER_OK)
         st = api_not_null(text_len, "text_len", err);
     if (st == INFER_OK)
-        st = check_flags(full.flags, INFER_SHOW_SPECIAL, err);
+        st = check_flags(full.flags, INFER_DETOKENIZE_SHOW_SPECIAL, err);
     if (st == INFER_OK && (full.pending_len > sizeof full.pending || full.started > TOKENIZER_MAX_STARTED))
         st = err_at(err, INFER_ERROR_ARGUMENT, "state", 5, ERR_NO_OFFSET, "not a state that this function left");
     if (st != INFER_OK)

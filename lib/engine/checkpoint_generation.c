@@ -21,7 +21,7 @@ void ckpt_describe_generation(const struct generation *g, struct ckpt_state *c)
     c->gen_flags = g->flags;
     c->produced = g->produced;
     c->finish_reason = g->finishing ? g->finish_reason : 0;
-    c->detok_flags = g->flags & INFER_SHOW_SPECIAL_TEXT ? INFER_SHOW_SPECIAL : 0;
+    c->detok_flags = g->flags & INFER_GENERATE_SHOW_SPECIAL ? INFER_DETOKENIZE_SHOW_SPECIAL : 0;
     c->detok_started = g->detok_started;
     c->detok_pending_len = g->detok_pending_len;
     memcpy(c->detok_pending, g->detok_pending, g->detok_pending_len);
@@ -80,8 +80,8 @@ static bool state_fits(const struct reading *r)
 {
     const struct ckpt_state *c = r->state;
     bool learned = r->s->model->net->arch->positions == POSITIONS_LEARNED;
-    return !(c->gen_flags & ~(uint32_t)(INFER_IGNORE_EOS | INFER_SHOW_SPECIAL_TEXT)) && c->finish_reason >= 0
-           && c->finish_reason <= INFER_FINISH_REPETITION && !(c->detok_flags & ~(uint32_t)INFER_SHOW_SPECIAL)
+    return !(c->gen_flags & ~(uint32_t)(INFER_GENERATE_IGNORE_EOS | INFER_GENERATE_SHOW_SPECIAL)) && c->finish_reason >= 0
+           && c->finish_reason <= INFER_FINISH_REPETITION && !(c->detok_flags & ~(uint32_t)INFER_DETOKENIZE_SHOW_SPECIAL)
            && c->detok_started <= TOKENIZER_MAX_STARTED
            && !(c->shift_drop && (learned || c->shift_keep >= c->n_ctx || c->shift_drop >= c->n_ctx - c->shift_keep));
 }

@@ -47,7 +47,7 @@ static infer_status added_end(const struct call *c, const struct token_ids *ids,
     struct token_ids empty;
     *n = 0;
     token_ids_init(&empty, &c->m->engine->env->alloc);
-    infer_status st = tokenizer_encode(c->m->tokenizer, "", 0, INFER_ADD_SPECIAL, &empty, err);
+    infer_status st = tokenizer_encode(c->m->tokenizer, "", 0, INFER_TOKENIZE_ADD_SPECIAL, &empty, err);
     while (st == INFER_OK && *n < empty.len && *n < ids->len && empty.data[empty.len - 1 - *n] == ids->data[ids->len - 1 - *n])
         ++*n;
     token_ids_free(&empty);
@@ -86,9 +86,9 @@ static infer_status read_ids(const struct call *c, struct job *j, infer_error *e
 
 static infer_status read_text(const struct call *c, struct job *j, infer_error *err)
 {
-    uint32_t flags = c->o->flags & INFER_EMBED_NO_SPECIAL ? 0 : INFER_ADD_SPECIAL;
+    uint32_t flags = c->o->flags & INFER_EMBED_NO_SPECIAL ? 0 : INFER_TOKENIZE_ADD_SPECIAL;
     if (c->o->flags & INFER_EMBED_PARSE_SPECIAL)
-        flags |= INFER_PARSE_SPECIAL;
+        flags |= INFER_TOKENIZE_PARSE_SPECIAL;
     if (!c->m->tokenizer)
         return err_set(err, INFER_ERROR_STATE, "the model has no tokenizer: %s", c->m->tokenizer_problem);
     infer_status st = tokenizer_encode(c->m->tokenizer, j->it->text, j->it->text_len, flags, &j->ids, err);
@@ -238,8 +238,8 @@ static infer_status make_sessions(struct call *c, struct group *g, infer_step_it
         infer_session_options so = {.size = (uint32_t)sizeof so, .n_ctx = (uint32_t)ids->len, .kv_type = INFER_KV_F32,
                                     .cache_flags = INFER_CACHE_NO_LOOKUP | INFER_CACHE_NO_INSERT};
         hidden[i] = (infer_hidden){.size = (uint32_t)sizeof *hidden, .out = g->rows[i],
-                                   .elements = c->pooling == INFER_POOLING_LAST ? INFER_LOGITS_LAST : INFER_LOGITS_ALL};
-        items[i] = (infer_step_item){.size = (uint32_t)sizeof *items, .logits = INFER_LOGITS_NONE, .hidden = &hidden[i]};
+                                   .elements = c->pooling == INFER_POOLING_LAST ? INFER_ROWS_LAST : INFER_ROWS_ALL};
+        items[i] = (infer_step_item){.size = (uint32_t)sizeof *items, .logits = INFER_ROWS_NONE, .hidden = &hidden[i]};
         infer_status st = session_create(c->m, &so, &items[i].session, err);
         if (st == INFER_OK)
             st = session_append(items[i].session, ids->data, ids->len, err);

@@ -103,7 +103,7 @@ struct generation {
     int16_t finish_reason;
     int16_t stop_index;       /* of the stop string that was found, or -1 */
     uint16_t repeat_guard;    /* 0: none */
-    uint32_t flags;           /* INFER_IGNORE_EOS, INFER_SHOW_SPECIAL_TEXT */
+    uint32_t flags;           /* INFER_GENERATE_IGNORE_EOS, INFER_GENERATE_SHOW_SPECIAL */
     uint32_t shift_keep, shift_drop;
     uint32_t run, run_end;    /* so many elements before run_end are tokens that the answer appended one after another */
     struct stops_state stops_state;
@@ -209,9 +209,9 @@ infer_status embed_texts(infer_model *m, infer_embed_item *items, uint64_t count
 struct infer_checkpoint;
 infer_status session_shift(infer_session *s, uint64_t keep, uint64_t drop, infer_error *err);
 infer_status session_graft(infer_session *s, const struct infer_checkpoint *ckpt, uint64_t first, uint64_t count, uint64_t recompute,
-                           uint64_t *rerun, infer_error *err);
+                           uint64_t *rerun, infer_cancel *cancel, infer_error *err);
 
-/* generate.c. generate_next is: when generate_pending says so, a step with INFER_LOGITS_LAST; when nothing is left to compute, generate_take.
+/* generate.c. generate_next is: when generate_pending says so, a step with INFER_ROWS_LAST; when nothing is left to compute, generate_take.
  * The scheduler does the same for many sessions with one step. */
 infer_status generate_begin(infer_session *s, const infer_generate_options *options, infer_error *err);
 /* The options' stop strings and ids, checked, for any number of sessions of the model; *out is NULL when there are none. */

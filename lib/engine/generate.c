@@ -37,7 +37,7 @@ infer_status generate_stops(const infer_model *m, const infer_generate_options *
 
 infer_status generate_begin_with(infer_session *s, const infer_generate_options *options, struct stops *stops, infer_error *err)
 {
-    if (options->flags & ~(uint32_t)(INFER_IGNORE_EOS | INFER_SHOW_SPECIAL_TEXT))
+    if (options->flags & ~(uint32_t)(INFER_GENERATE_IGNORE_EOS | INFER_GENERATE_SHOW_SPECIAL))
         return err_at(err, INFER_ERROR_ARGUMENT, "flags", 5, ERR_NO_OFFSET, "unknown flags");
     if (options->repeat_guard && (options->repeat_guard < GENERATE_GUARD_MIN || options->repeat_guard > GENERATE_GUARD_MAX))
         return err_at(err, INFER_ERROR_ARGUMENT, "repeat_guard", 12, ERR_NO_OFFSET, "0, or %u to %u tokens", GENERATE_GUARD_MIN, GENERATE_GUARD_MAX);
@@ -79,7 +79,7 @@ struct text_state {
 static struct text_state text_state_of(const struct generation *g)
 {
     struct text_state t = {.stops = g->stops_state, .found = -1};
-    t.detok = (infer_detokenizer){.size = (uint32_t)sizeof t.detok, .flags = g->flags & INFER_SHOW_SPECIAL_TEXT ? INFER_SHOW_SPECIAL : 0,
+    t.detok = (infer_detokenizer){.size = (uint32_t)sizeof t.detok, .flags = g->flags & INFER_GENERATE_SHOW_SPECIAL ? INFER_DETOKENIZE_SHOW_SPECIAL : 0,
                                   .started = g->detok_started, .pending_len = g->detok_pending_len};
     memcpy(t.detok.pending, g->detok_pending, sizeof t.detok.pending);
     return t;
@@ -196,8 +196,8 @@ static infer_status token_event(infer_session *s, infer_event *event, infer_erro
     if (st != INFER_OK)
         return st;
     bool ends = s->model->tokenizer && tokenizer_ends_turn(s->model->tokenizer, r.id);
-    bool stop = (ends && !(g->flags & INFER_IGNORE_EOS)) || (g->stops && stops_has_id(g->stops, r.id));
-    if (!stop || (g->flags & INFER_SHOW_SPECIAL_TEXT))
+    bool stop = (ends && !(g->flags & INFER_GENERATE_IGNORE_EOS)) || (g->stops && stops_has_id(g->stops, r.id));
+    if (!stop || (g->flags & INFER_GENERATE_SHOW_SPECIAL))
         st = decode(s, &t, r.id, event, err);
     if (st == INFER_OK)
         st = session_append(s, &r.id, 1, err);

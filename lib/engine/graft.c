@@ -294,10 +294,10 @@ static infer_status share_state(infer_session *s, const infer_session *c, uint64
     return st;
 }
 
-static infer_status compute_pending(infer_session *s, infer_error *err)
+static infer_status compute_pending(infer_session *s, infer_cancel *cancel, infer_error *err)
 {
-    infer_step_item it = {.size = (uint32_t)sizeof it, .session = s, .logits = INFER_LOGITS_NONE};
-    return s->computed < s->length ? engine_step(&it, 1, NULL, err) : INFER_OK;
+    infer_step_item it = {.size = (uint32_t)sizeof it, .session = s, .logits = INFER_ROWS_NONE};
+    return s->computed < s->length ? engine_step(&it, 1, cancel, err) : INFER_OK;
 }
 
 /* copy has the elements of s and then those of the graft, of which the first `recompute` are computed here. */
@@ -314,7 +314,7 @@ static infer_status transplant_state(infer_session *copy, const infer_session *c
 }
 
 static infer_status graft_into(infer_session *copy, const infer_session *c, uint64_t first, uint64_t count, uint64_t recompute,
-                               infer_error *err)
+                               infer_cancel *cancel, infer_error *err)
 {
     infer_status st;
     if (same_prefix(copy, c, first, first + count)) {
@@ -325,14 +325,14 @@ static infer_status graft_into(infer_session *copy, const infer_session *c, uint
         return err_set(err, INFER_ERROR_UNSUPPORTED, "this model has learned positions: its state belongs to the place where it was computed");
     st = append_from(copy, c, first, recompute, err);
     if (st == INFER_OK)
-        st = compute_pending(copy, err);
+        st = compute_pending(copy, cancel, err);
     if (st == INFER_OK)
         st = append_from(copy, c, first + recompute, count - recompute, err);
     return st == INFER_OK ? transplant_state(copy, c, first + recompute, count - recompute, err) : st;
 }
 
 infer_status session_graft(infer_session *s, const infer_checkpoint *ckpt, uint64_t first, uint64_t count, uint64_t recompute,
-                           uint64_t *rerun, infer_error *err)
+                           uint64_t *rerun, infer_cancel *cancel, infer_error *err)
 {
     const infer_session *c = ckpt->frozen;
     infer_session *copy = NULL;
@@ -341,7 +341,7 @@ infer_status session_graft(infer_session *s, const infer_checkpoint *ckpt, uint6
     if (st == INFER_OK && count) {
         st = copy_of(s, &copy, err);
         if (st == INFER_OK)
-            st = graft_into(copy, c, first, count, recompute, err);
+            st = graft_into(copy, c, first, count, recompute, cancel, err);
         st = replace(s, copy, st);
     }
     if (st == INFER_OK && rerun)

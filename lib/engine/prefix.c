@@ -125,7 +125,7 @@ static void find(infer_session *s, uint64_t at_most)
     infer_status st = kv_cache_find(e->cache, &q, tables, NET_KV_GROUPS, &f, NULL);
     bool used = f.reused > s->computed;
     if (st != INFER_OK)
-        f.reason = f.own_reason = INFER_CACHE_FAILED;
+        f.reason = f.own_reason = INFER_CACHE_REASON_FAILED;
     if (used || !q.quiet)
         report(s, &f, s->computed, used);
     s->prefix.asked = s->length;

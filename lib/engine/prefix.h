@@ -3,6 +3,7 @@
 #define ENGINE_PREFIX_H
 
 #include "kv/kv_cache.h"
+#include "infer/state.h"
 
 /* Fewer elements than this are neither looked for (once something is computed) nor left behind: one page. */
 #define PREFIX_LEAST ((uint64_t)DEV_KV_PAGE)
@@ -33,7 +34,7 @@ void prefix_stepped(infer_session *s, uint64_t count);
 /* After anything that may have evicted, without the step lock: writes what is to be written. */
 void prefix_disk_write(infer_engine *e);
 void prefix_disk_write_now(infer_engine *e); /* also waits for others that write */
-infer_status prefix_disk_flush(infer_engine *e, infer_error *err); /* everything that is kept */
+infer_status prefix_disk_flush(infer_engine *e, infer_cancel *cancel, infer_error *err); /* everything that is kept */
 struct kv_spill_stats;
 void prefix_disk_get_stats(infer_engine *e, struct kv_spill_stats *out);
 /* For prefix.c. */

@@ -147,7 +147,7 @@ void prefix_disk_write_now(infer_engine *e)
     os_mutex_unlock(&e->disk->lock);
 }
 
-infer_status prefix_disk_flush(infer_engine *e, infer_error *err)
+infer_status prefix_disk_flush(infer_engine *e, infer_cancel *cancel, infer_error *err)
 {
     infer_status st = INFER_OK;
     if (!e->disk)
@@ -155,7 +155,7 @@ infer_status prefix_disk_flush(infer_engine *e, infer_error *err)
     os_mutex_lock(&e->disk->lock);
     struct kv_evicted *piece;
     while (st == INFER_OK && (piece = kv_cache_unspilled(e->cache)) != NULL) {
-        st = write_one(e, piece, err);
+        st = cancel_is_set(cancel) ? err_set(err, INFER_ERROR_CANCELLED, "cancelled") : write_one(e, piece, err);
         kv_evicted_free(e->cache, piece);
     }
     os_mutex_unlock(&e->disk->lock);

@@ -192,8 +192,8 @@ static infer_request *make_request(infer_scheduler *s, const struct submission *
     r->client = o->client;
     r->priority = o->priority;
     r->flags = o->flags;
-    r->generates = !o->no_generate;
-    r->logprobs = o->prompt_logprobs && (o->flags & INFER_REQUEST_ECHO);
+    r->generates = !(o->flags & INFER_REQUEST_PROMPT_ONLY);
+    r->logprobs = (o->flags & INFER_REQUEST_PROMPT_LOGPROBS) != 0;
     r->max_tokens = sub->max_tokens ? sub->max_tokens : UINT64_MAX;
     r->time_limit = o->time_limit;
     r->callback = o->callback;
@@ -201,7 +201,7 @@ static infer_request *make_request(infer_scheduler *s, const struct submission *
     r->prompt_length = sub->session->length;
     r->told = sub->prompt_from;
     r->echo.size = (uint32_t)sizeof r->echo;
-    r->echo.flags = o->flags & INFER_REQUEST_SHOW_SPECIAL ? INFER_SHOW_SPECIAL : 0;
+    r->echo.flags = o->flags & INFER_REQUEST_SHOW_SPECIAL ? INFER_DETOKENIZE_SHOW_SPECIAL : 0;
     r->began = UINT64_MAX;
     r->events_end = &r->events;
     r->info = (infer_request_info){.size = (uint32_t)sizeof r->info, .prompt_tokens = r->prompt_length, .cached_tokens = sub->cached};
@@ -269,7 +269,7 @@ void request_release(infer_request *r)
     while (r->events) {
         struct event_node *e = r->events;
         r->events = e->next;
-        if (e->event.kind != INFER_REQUEST_DONE) /* that one is part of the answer */
+        if (e->event.kind != INFER_REQUEST_EVENT_DONE) /* that one is part of the answer */
             mem_free(a, e);
     }
     mem_free(a, r->borrowed);

@@ -120,7 +120,7 @@ struct infer_scheduler {
 /* What a request is made of; the scheduler copies it and takes over the session when it succeeds. */
 struct submission {
     const infer_request_options *options; /* full size; of its pointers only the callback's are used */
-    infer_session *session;               /* holds the prompt; generation has begun, unless no_generate says that there is none */
+    infer_session *session;               /* holds the prompt; generation has begun, unless INFER_REQUEST_PROMPT_ONLY says that there is none */
     uint64_t prompt_from;                 /* where the prompt begins in it */
     uint64_t cached;                      /* elements that a checkpoint has computed */
     uint64_t max_tokens;                  /* 0: no limit */

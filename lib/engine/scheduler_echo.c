@@ -38,7 +38,7 @@ static infer_status tell(infer_request *r, uint64_t i, struct buf *text, infer_e
     infer_status st = decode(r, i, text, err);
     if (st == INFER_OK && has_logprob(r, i))
         st = sampler_score(logits_before(s, i), session_vocab(s), s->elements[i].id, s->sampler.set.top_logprobs, top, &score, err);
-    infer_request_event ev = {.size = (uint32_t)sizeof ev, .kind = INFER_REQUEST_PROMPT, .id = s->elements[i].id, .stop_index = -1,
+    infer_request_event ev = {.size = (uint32_t)sizeof ev, .kind = INFER_REQUEST_EVENT_PROMPT, .id = s->elements[i].id, .stop_index = -1,
                               .text = text->len ? text->data : "", .text_len = text->len, .logprob = score.logprob, .top_count = score.top_count,
                               .top = score.top};
     if (st == INFER_OK)

@@ -60,14 +60,14 @@ static infer_status next_event(infer_request *r, infer_request_event *out, infer
     r->borrowed = NULL;
     if (!e) {
         r->end_told = true;
-        *out = (infer_request_event){.size = (uint32_t)sizeof *out, .kind = INFER_REQUEST_END, .id = -1, .stop_index = -1, .text = ""};
+        *out = (infer_request_event){.size = (uint32_t)sizeof *out, .kind = INFER_REQUEST_EVENT_END, .id = -1, .stop_index = -1, .text = ""};
         return INFER_OK;
     }
     r->events = e->next;
     if (!r->events)
         r->events_end = &r->events;
     *out = e->event;
-    if (e->event.kind != INFER_REQUEST_DONE)
+    if (e->event.kind != INFER_REQUEST_EVENT_DONE)
         r->borrowed = e;
     return INFER_OK;
 }
@@ -133,7 +133,7 @@ static void keep_done(struct answer *a, infer_request_event *ev)
 
 static void end_request(infer_scheduler *s, infer_request *r, int32_t reason)
 {
-    static const infer_request_event end = {.size = (uint32_t)sizeof end, .kind = INFER_REQUEST_END, .id = -1, .stop_index = -1, .text = ""};
+    static const infer_request_event end = {.size = (uint32_t)sizeof end, .kind = INFER_REQUEST_EVENT_END, .id = -1, .stop_index = -1, .text = ""};
     uint64_t now = scheduler_now(s);
     os_mutex_lock(&s->lock);
     r->info.ended = now;
@@ -177,7 +177,7 @@ static void finish(infer_scheduler *s, struct answer *a, infer_request_event *ev
 
 static infer_request_event done_of(const struct answer *a, int32_t reason)
 {
-    return (infer_request_event){.size = (uint32_t)sizeof(infer_request_event), .kind = INFER_REQUEST_DONE, .choice = a->choice, .id = -1,
+    return (infer_request_event){.size = (uint32_t)sizeof(infer_request_event), .kind = INFER_REQUEST_EVENT_DONE, .choice = a->choice, .id = -1,
                                  .finish_reason = reason, .stop_index = -1, .text = ""};
 }
 

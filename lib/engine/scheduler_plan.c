@@ -452,9 +452,9 @@ uint32_t scheduler_plan(infer_scheduler *s)
             continue;
         s->stepped[n] = a;
         s->items[n++] = (infer_step_item){.size = (uint32_t)sizeof s->items[0], .session = a->session, .max_elements = a->piece,
-                                          .logits = gives_logits(a)           ? INFER_LOGITS_ALL
-                                                    : a->request->generates ? INFER_LOGITS_LAST
-                                                                              : INFER_LOGITS_NONE};
+                                          .logits = gives_logits(a)           ? INFER_ROWS_ALL
+                                                    : a->request->generates ? INFER_ROWS_LAST
+                                                                              : INFER_ROWS_NONE};
     }
     return n;
 }

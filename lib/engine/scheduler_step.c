@@ -49,7 +49,7 @@ static void tell_token(infer_scheduler *s, struct answer *a, uint64_t now)
     infer_error e = a->error;
     infer_status st = a->status;
     if (st == INFER_OK && ev.kind == INFER_EVENT_TOKEN) {
-        infer_request_event out = {.size = (uint32_t)sizeof out, .kind = INFER_REQUEST_TOKEN, .choice = a->choice, .id = ev.id, .stop_index = -1,
+        infer_request_event out = {.size = (uint32_t)sizeof out, .kind = INFER_REQUEST_EVENT_TOKEN, .choice = a->choice, .id = ev.id, .stop_index = -1,
                                    .text = ev.text, .text_len = ev.text_len, .logprob = ev.logprob, .top_count = ev.top_count, .top = ev.top};
         os_mutex_lock(&s->lock);
         r->info.generated_tokens++;
@@ -112,7 +112,7 @@ static void prompt_done(infer_scheduler *s, struct answer *a)
     r->info.difference = report->difference;
     s->info.prompt_tokens += r->prompt_length;
     s->info.cached_tokens += r->info.cached_tokens;
-    infer_request_event ev = {.size = (uint32_t)sizeof ev, .kind = INFER_REQUEST_STARTED, .id = -1, .stop_index = -1, .text = "",
+    infer_request_event ev = {.size = (uint32_t)sizeof ev, .kind = INFER_REQUEST_EVENT_STARTED, .id = -1, .stop_index = -1, .text = "",
                               .done = r->info.cached_tokens, .total = r->prompt_length};
     os_mutex_unlock(&s->lock);
     r->started = true;

@@ -44,7 +44,7 @@ static void take_none(const struct scoring *c)
 static infer_status score(const struct scoring *c, infer_cancel *cancel, infer_error *err)
 {
     infer_session *s = c->s;
-    infer_step_item it = {.size = (uint32_t)sizeof it, .session = s, .logits = INFER_LOGITS_LAST};
+    infer_step_item it = {.size = (uint32_t)sizeof it, .session = s, .logits = INFER_ROWS_LAST};
     infer_status st = engine_step(&it, 1, cancel, err);
     if (st == INFER_OK)
         st = session_append(s, c->ids, c->count, err);
@@ -54,7 +54,7 @@ static infer_status score(const struct scoring *c, infer_cancel *cancel, infer_e
         take_rows(c);
     else
         take_none(c);
-    it.logits = INFER_LOGITS_ALL;
+    it.logits = INFER_ROWS_ALL;
     for (uint64_t left; st == INFER_OK && (left = s->length - 1 - s->computed) > 0;) { /* what follows the last id is not asked */
         it.max_elements = left < ROWS_AT_ONCE ? left : ROWS_AT_ONCE;
         st = engine_step(&it, 1, cancel, err);

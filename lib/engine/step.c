@@ -27,9 +27,9 @@ static uint64_t item_goal(const infer_step_item *it)
 static bool wants_logits(const infer_step_item *it, uint64_t element)
 {
     switch (it->logits) {
-    case INFER_LOGITS_NONE: return false;
-    case INFER_LOGITS_ALL: return true;
-    case INFER_LOGITS_MASK: return element >= it->session->pending_from && it->mask[element - it->session->pending_from];
+    case INFER_ROWS_NONE: return false;
+    case INFER_ROWS_ALL: return true;
+    case INFER_ROWS_MASK: return element >= it->session->pending_from && it->mask[element - it->session->pending_from];
     default: return element + 1 == it->session->length;
     }
 }
@@ -50,26 +50,26 @@ static void add_to_run(struct batch *b, struct batch_arrays *ba, const struct ad
 static bool wants_hidden(const infer_step_item *it, uint64_t element)
 {
     const infer_hidden *h = it->hidden;
-    if (!h || h->elements == INFER_LOGITS_NONE)
+    if (!h || h->elements == INFER_ROWS_NONE)
         return false;
-    if (h->elements == INFER_LOGITS_LAST)
+    if (h->elements == INFER_ROWS_LAST)
         return element + 1 == it->session->length;
     uint64_t from = it->session->pending_from; /* what is computed a second time is before it */
-    return element >= from && (h->elements == INFER_LOGITS_ALL || h->mask[element - from]);
+    return element >= from && (h->elements == INFER_ROWS_ALL || h->mask[element - from]);
 }
 
 uint64_t step_count_hidden(const infer_step_item *it)
 {
     const infer_session *s = it->session;
     uint64_t pending = s->length - s->computed, n = 0;
-    if (!it->hidden || it->hidden->elements == INFER_LOGITS_NONE || !s->length)
+    if (!it->hidden || it->hidden->elements == INFER_ROWS_NONE || !s->length)
         return 0;
-    if (it->hidden->elements == INFER_LOGITS_LAST)
+    if (it->hidden->elements == INFER_ROWS_LAST)
         return 1;
     if (it->max_elements && pending > it->max_elements)
         pending = it->max_elements;
     for (uint64_t i = 0; i < pending; i++)
-        n += it->hidden->elements == INFER_LOGITS_ALL || it->hidden->mask[i];
+        n += it->hidden->elements == INFER_ROWS_ALL || it->hidden->mask[i];
     return n;
 }
 
@@ -344,9 +344,9 @@ infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *c
         s->pending_from = s->computed;
         if (items[i].hidden)
             items[i].hidden->rows = 0;
-        if (items[i].logits == INFER_LOGITS_LAST)
+        if (items[i].logits == INFER_ROWS_LAST)
             session_want_last_logits(s);
-        if (items[i].hidden && items[i].hidden->elements == INFER_LOGITS_LAST && s->length && s->computed == s->length)
+        if (items[i].hidden && items[i].hidden->elements == INFER_ROWS_LAST && s->length && s->computed == s->length)
             session_rewind(s, s->length - 1);
         if (item_goal(&items[i])) { /* a session with nothing to do keeps its logits */
             s->n_logits_rows = 0;

@@ -3,6 +3,7 @@
 #define ENGINE_STORE_H
 
 #include "engine/checkpoint.h"
+#include "infer/state.h"
 
 /* A checked name: UTF-8, 1 to STORE_NAME_MAX bytes, no '/', no control characters. Not zero-terminated. */
 struct store_name {

@@ -1,6 +1,7 @@
 #include "kv/kv_tree.h"
 
 #include <string.h>
+#include "infer/state.h"
 
 #define SCAN 64u /* how many siblings, other domains or pinned nodes are looked at before giving up */
 
@@ -272,9 +273,9 @@ static int32_t other_domain(struct kv_cache *c, const struct kv_cache_query *q, 
         if (tree_match(c, tree_find(c, d), q->keys, q->length).live_at <= at)
             continue;
         if (!type)
-            *own_reason = INFER_CACHE_OTHER_KV_TYPE;
-        if (reason != INFER_CACHE_OTHER_SALT)
-            reason = type ? INFER_CACHE_OTHER_SALT : INFER_CACHE_OTHER_KV_TYPE;
+            *own_reason = INFER_CACHE_REASON_OTHER_KV_TYPE;
+        if (reason != INFER_CACHE_REASON_OTHER_SALT)
+            reason = type ? INFER_CACHE_REASON_OTHER_SALT : INFER_CACHE_REASON_OTHER_KV_TYPE;
     }
     return reason;
 }
@@ -293,14 +294,14 @@ static void explain(struct kv_cache *c, const struct kv_cache_query *q, const st
     if (other && m->at >= KV_NEAR_LEAST && m->at >= other - other / 10)
         f->near_length = other;
     f->difference = m->live_at;
-    f->reason = f->own_reason = INFER_CACHE_HIT;
+    f->reason = f->own_reason = INFER_CACHE_REASON_HIT;
     if (m->live_at >= q->at_most)
         return;
-    f->reason = m->at > m->live_at ? INFER_CACHE_EVICTED : adapters ? INFER_CACHE_OTHER_ADAPTERS : 0;
+    f->reason = m->at > m->live_at ? INFER_CACHE_REASON_EVICTED : adapters ? INFER_CACHE_REASON_OTHER_ADAPTERS : 0;
     f->own_reason = f->reason;
     if (f->reason)
         return;
-    f->own_reason = other ? INFER_CACHE_DIFFERS : stored ? INFER_CACHE_ENDS : INFER_CACHE_EMPTY;
+    f->own_reason = other ? INFER_CACHE_REASON_DIFFERS : stored ? INFER_CACHE_REASON_ENDS : INFER_CACHE_REASON_EMPTY;
     f->reason = other_domain(c, q, m->at, &f->own_reason);
     if (!f->reason)
         f->reason = f->own_reason;
@@ -362,8 +363,8 @@ static infer_status find(struct kv_cache *c, const struct kv_cache_query *q, str
     if (use || !q->quiet) {
         explain(c, q, &m, t != NULL, f);
         c->stats.lookups++;
-        c->stats.hits += use && f->reason == INFER_CACHE_HIT;
-        c->stats.partial_hits += use && f->reason != INFER_CACHE_HIT;
+        c->stats.hits += use && f->reason == INFER_CACHE_REASON_HIT;
+        c->stats.partial_hits += use && f->reason != INFER_CACHE_REASON_HIT;
         c->stats.saved += use ? r - q->have : 0;
         c->stats.rerun += use ? f->matched - r : 0;
     }

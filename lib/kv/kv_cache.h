@@ -49,7 +49,7 @@ struct kv_cache_query {
 struct kv_cache_found {
     uint64_t reused;      /* elements in the page tables; have or less: none were made */
     uint64_t matched;     /* elements that are stored, of at_most */
-    int32_t reason;       /* INFER_CACHE_* */
+    int32_t reason;       /* INFER_CACHE_REASON_* */
     int32_t own_reason;   /* the same without a look at other salts */
     uint64_t difference;  /* the first element that is not stored (or was evicted) */
     uint64_t near_length; /* of a stored prefix that is nearly this one; 0: none */

@@ -288,7 +288,7 @@ size_t strip_begin(const char *s, size_t from, size_t len)
 static void encode_parts(struct encoder *e, const char *s, size_t len, uint32_t flags)
 {
     const struct infer_tokenizer *t = e->t;
-    const struct special_set *set = flags & INFER_PARSE_SPECIAL ? &t->all : &t->user;
+    const struct special_set *set = flags & INFER_TOKENIZE_PARSE_SPECIAL ? &t->all : &t->user;
     size_t from = 0, at, n;
     uint32_t id;
     while (!encoder_failed(e) && special_find(set, s, len, from, &at, &n, &id)) {
@@ -308,10 +308,10 @@ static void encode_whole(struct encoder *e, const char *s, size_t len, uint32_t 
     const struct infer_tokenizer *t = e->t;
     bool bert = t->kind == INFER_TOKENIZER_WORDPIECE;
     uint32_t last = bert ? (t->add_sep ? t->sep : VOCAB_NONE) : t->add_eos ? t->eos : VOCAB_NONE;
-    if ((flags & INFER_ADD_SPECIAL) && t->add_bos && t->bos != VOCAB_NONE)
+    if ((flags & INFER_TOKENIZE_ADD_SPECIAL) && t->add_bos && t->bos != VOCAB_NONE)
         emit(e, t->bos);
     encode_parts(e, s, len, flags);
-    if ((flags & INFER_ADD_SPECIAL) && last != VOCAB_NONE)
+    if ((flags & INFER_TOKENIZE_ADD_SPECIAL) && last != VOCAB_NONE)
         emit(e, last);
 }
 
@@ -373,7 +373,7 @@ static void token_text(const infer_tokenizer *t, uint32_t id, uint32_t flags, bo
     int32_t kind = vocab_kind(v, id);
     *s = str_of(&v->bytes, id);
     *len = v->bytes.at[id].len;
-    if (!(flags & INFER_SHOW_SPECIAL) && (kind == INFER_TOKEN_CONTROL || kind == INFER_TOKEN_UNKNOWN))
+    if (!(flags & INFER_DETOKENIZE_SHOW_SPECIAL) && (kind == INFER_TOKEN_CONTROL || kind == INFER_TOKEN_UNKNOWN))
         *len = 0;
     bool strip = t->space_prefix || t->kind == INFER_TOKENIZER_WORDPIECE;
     if (first && strip && *len && **s == ' ') {

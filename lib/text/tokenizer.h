@@ -28,7 +28,7 @@ void token_ids_init(struct token_ids *ids, const struct alloc *alloc);
 void token_ids_put(struct token_ids *ids, int32_t id);
 void token_ids_free(struct token_ids *ids);
 
-/* Appends the ids of text. flags: INFER_ADD_SPECIAL, INFER_PARSE_SPECIAL. On failure what was appended is undefined.
+/* Appends the ids of text. flags: INFER_TOKENIZE_ADD_SPECIAL, INFER_TOKENIZE_PARSE_SPECIAL. On failure what was appended is undefined.
  * Errors: LIMIT (longer than INFER_MAX_TEXT), NO_MEMORY. */
 infer_status tokenizer_encode(const infer_tokenizer *t, const char *text, uint64_t len, uint32_t flags,
                               struct token_ids *ids, infer_error *err);

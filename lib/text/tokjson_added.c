@@ -348,7 +348,7 @@ static void normalize_text(struct tj_run *run, const char *s, size_t len, uint32
     tj_normalize(run, &s, &len);
     if (!len || tj_failed(run))
         return;
-    const struct finder f = {run, &run->j->found[1][flags & INFER_PARSE_SPECIAL ? 1 : 0], cut_text, flags, first && !run->dropped};
+    const struct finder f = {run, &run->j->found[1][flags & INFER_TOKENIZE_PARSE_SPECIAL ? 1 : 0], cut_text, flags, first && !run->dropped};
     find_added(&f, s, len);
 }
 
@@ -391,13 +391,13 @@ infer_status tokjson_encode(struct encoder *e, const char *s, size_t len, uint32
     struct tj_run run;
     tj_run_init(&run, e->t, e);
     limit_growth(&run, len);
-    for (uint32_t i = 0; (flags & INFER_ADD_SPECIAL) && i < j->before.n; i++)
+    for (uint32_t i = 0; (flags & INFER_TOKENIZE_ADD_SPECIAL) && i < j->before.n; i++)
         emit(e, j->before.ids[i]);
     if (len) {
-        const struct finder f = {&run, &j->found[0][flags & INFER_PARSE_SPECIAL ? 1 : 0], normalize_text, flags, true};
+        const struct finder f = {&run, &j->found[0][flags & INFER_TOKENIZE_PARSE_SPECIAL ? 1 : 0], normalize_text, flags, true};
         find_added(&f, s, len);
     }
-    for (uint32_t i = 0; (flags & INFER_ADD_SPECIAL) && i < j->after.n; i++)
+    for (uint32_t i = 0; (flags & INFER_TOKENIZE_ADD_SPECIAL) && i < j->after.n; i++)
         emit(e, j->after.ids[i]);
     infer_status st = run.st;
     tj_run_free(&run);

@@ -261,7 +261,7 @@ void tokjson_text(const struct infer_tokenizer *t, infer_detokenizer *state, uin
     const struct vocab *v = &t->v;
     int32_t kind = vocab_kind(v, id);
     bool hidden = kind == INFER_TOKEN_CONTROL || (kind == INFER_TOKEN_UNKNOWN && !(v->attr[id] & ATTR_SHOWN));
-    if (!v->pieces.at[id].len || (hidden && !(state->flags & INFER_SHOW_SPECIAL)))
+    if (!v->pieces.at[id].len || (hidden && !(state->flags & INFER_DETOKENIZE_SHOW_SPECIAL)))
         return;
     size_t from = out->len;
     if (!(state->started & SEEN)) {

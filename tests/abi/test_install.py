@@ -36,7 +36,7 @@ def find(name):
 
 def test_install():
     run(*MESON, "install", "-C", BUILD, "--no-rebuild", "--destdir", DEST)
-    for name in ("infer.h", "scheduler.h", "libinfer.so.0", "libinfer.so", "libinfer.a", "libinfer.pc"):
+    for name in ("infer.h", "state.h", "scheduler.h", "libinfer.so.1", "libinfer.so", "libinfer.a", "libinfer.pc"):
         find(name)
 
 
@@ -56,7 +56,7 @@ def test_tool_is_complete():
 def compiled(source, *extra):
     if SANITIZED:
         raise tap.Skip("a sanitized library needs a sanitized program")
-    library = find("libinfer.so.0")
+    library = find("libinfer.so.1")
     # not PKG_CONFIG_LIBDIR: what Requires.private names is the system's
     env = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(find("libinfer.pc")), PKG_CONFIG_SYSROOT_DIR=DEST)
     flags = run("pkg-config", "--cflags", "--libs", "libinfer", env=env).decode().split()

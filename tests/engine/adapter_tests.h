@@ -79,7 +79,7 @@ static inline infer_step_item item_of(infer_session *s, int32_t logits)
 /* Steps everything; logits of the last `rows` of all rows into out [rows][vocab]. */
 static inline void step_rows(infer_session *s, uint64_t rows, uint32_t n_vocab, float *out)
 {
-    infer_step_item it = item_of(s, INFER_LOGITS_ALL);
+    infer_step_item it = item_of(s, INFER_ROWS_ALL);
     infer_session_info info;
     ok(infer_step(&it, 1, NULL, &error));
     INFER_INIT(&info);
@@ -104,7 +104,7 @@ static inline float *prompt_logits(infer_session *s, const struct golden *g)
 
 static inline void last_logits(infer_session *s, uint32_t n_vocab, float *out)
 {
-    infer_step_item it = item_of(s, INFER_LOGITS_LAST);
+    infer_step_item it = item_of(s, INFER_ROWS_LAST);
     const float *row;
     ok(infer_step(&it, 1, NULL, &error));
     ok(infer_session_logits(s, 0, &row, NULL, &error));
@@ -138,7 +138,7 @@ static inline void check_greedy(infer_session *s, const struct golden *g)
         ok(infer_session_sample(s, &r, &error));
         assert_int_equal(r.id, g->greedy[i]);
         ok(infer_session_append(s, &r.id, 1, &error));
-        infer_step_item it = item_of(s, INFER_LOGITS_LAST);
+        infer_step_item it = item_of(s, INFER_ROWS_LAST);
         ok(infer_step(&it, 1, NULL, &error));
     }
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "infer/infer.h"
+#include "infer/state.h"
 
 enum { NEXT = 64 };
 
@@ -66,7 +66,7 @@ static void feed(infer_session *s, const int32_t *ids, uint64_t n, int32_t logit
 static float *answer(infer_session *s, const int32_t *ids)
 {
     float *out = malloc((size_t)NEXT * vocab * sizeof *out);
-    feed(s, ids, NEXT, INFER_LOGITS_ALL);
+    feed(s, ids, NEXT, INFER_ROWS_ALL);
     for (uint64_t i = 0; i < NEXT; i++) {
         const float *row;
         ok(infer_session_logits(s, i, &row, NULL, &error));
@@ -120,8 +120,8 @@ static float *grafted(int32_t type, const infer_checkpoint *c, const int32_t *pr
                       uint64_t recompute, const int32_t *next)
 {
     infer_session *s = new_session(type);
-    feed(s, prefix, n_prefix, INFER_LOGITS_NONE);
-    ok(infer_session_graft(s, c, first, n, recompute, NULL, &error));
+    feed(s, prefix, n_prefix, INFER_ROWS_NONE);
+    ok(infer_session_graft(s, c, first, n, recompute, NULL, NULL, &error));
     return answer(s, next);
 }
 
@@ -132,15 +132,15 @@ static void graft_round(const int32_t *prefix, uint64_t n_prefix, const int32_t 
     infer_session *s = new_session(INFER_KV_F32), *alone = new_session(INFER_KV_F32), *half = new_session(INFER_KV_F16),
                   *without = new_session(INFER_KV_F32);
     infer_checkpoint *c;
-    feed(s, prefix, n_prefix, INFER_LOGITS_NONE), feed(s, doc, n, INFER_LOGITS_NONE);
+    feed(s, prefix, n_prefix, INFER_ROWS_NONE), feed(s, doc, n, INFER_ROWS_NONE);
     float *want = answer(s, doc + n);
-    feed(half, prefix, n_prefix, INFER_LOGITS_NONE), feed(half, doc, n, INFER_LOGITS_NONE);
+    feed(half, prefix, n_prefix, INFER_ROWS_NONE), feed(half, doc, n, INFER_ROWS_NONE);
     add(&scores[0], "computed, f16 KV", want, answer(half, doc + n));
-    feed(without, prefix, n_prefix, INFER_LOGITS_NONE);
+    feed(without, prefix, n_prefix, INFER_ROWS_NONE);
     add(&scores[1], "without the document", want, answer(without, doc + n));
     if (bos >= 0)
-        feed(alone, &bos, 1, INFER_LOGITS_NONE);
-    feed(alone, doc, n, INFER_LOGITS_NONE);
+        feed(alone, &bos, 1, INFER_ROWS_NONE);
+    feed(alone, doc, n, INFER_ROWS_NONE);
     ok(infer_checkpoint_create(alone, &c, &error));
     infer_session_release(alone);
     for (int r = 0; r < 4; r++)
@@ -154,9 +154,9 @@ static void shift_round(const int32_t *doc, uint64_t n, struct score *scores)
     enum { KEEP = 4 };
     uint64_t drop = (n - KEEP) / 2;
     infer_session *whole = new_session(INFER_KV_F32), *cold = new_session(INFER_KV_F32), *s;
-    feed(whole, doc, n, INFER_LOGITS_NONE);
+    feed(whole, doc, n, INFER_ROWS_NONE);
     ok(infer_session_fork(whole, &s, &error));
-    feed(cold, doc, KEEP, INFER_LOGITS_NONE), feed(cold, doc + KEEP + drop, n - KEEP - drop, INFER_LOGITS_NONE);
+    feed(cold, doc, KEEP, INFER_ROWS_NONE), feed(cold, doc + KEEP + drop, n - KEEP - drop, INFER_ROWS_NONE);
     float *all = answer(whole, doc + n), *want = answer(cold, doc + n);
     ok(infer_session_shift(s, KEEP, drop, &error));
     float *got = answer(s, doc + n), *copy = malloc((size_t)NEXT * vocab * sizeof *copy);

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "infer/infer.h"
+#include "infer/state.h"
 
 enum { MOST = 10000 };
 enum { RUNS, PARENT, SESSION, LOGITS, TOKEN, N_FIGURES };
@@ -75,7 +75,7 @@ static void child(const infer_checkpoint *warm, double start, double *at)
     if (quiet)
         _exit(0);
     go.max_tokens = 2;
-    go.flags = INFER_IGNORE_EOS;
+    go.flags = INFER_GENERATE_IGNORE_EOS;
     ok(infer_generate_begin(s, &go, &error));
     for (int tokens = 0; tokens < 2; tokens += ev.kind == INFER_EVENT_TOKEN) /* the second one needs a step */
         ok(infer_generate_next(s, &ev, NULL, &error));

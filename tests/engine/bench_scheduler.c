@@ -41,7 +41,7 @@ static double median(double *v, int n)
 static void on_event(void *user, infer_request *r, const infer_request_event *ev)
 {
     (void)r;
-    *(uint64_t *)user += ev->kind == INFER_REQUEST_TOKEN;
+    *(uint64_t *)user += ev->kind == INFER_REQUEST_EVENT_TOKEN;
 }
 
 static void prompt_of(int32_t *ids, int k)

@@ -87,7 +87,7 @@ int main(int argc, char **argv)
     }
     INFER_INIT(&go);
     go.max_tokens = arg[2];
-    go.flags = INFER_IGNORE_EOS;
+    go.flags = INFER_GENERATE_IGNORE_EOS;
     ok(infer_generate_begin(s, &go, &error));
     do {
         INFER_INIT(&ev);

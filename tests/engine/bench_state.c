@@ -17,7 +17,7 @@
 #include <time.h>
 
 #include "engine/checkpoint.h"
-#include "infer/infer.h"
+#include "infer/state.h"
 
 #define ROUNDS 1001
 
@@ -191,7 +191,7 @@ static void measure_sessions(infer_model *m, uint32_t count, uint32_t prompt, ui
         INFER_INIT(&it[i]);
         ok(infer_session_fork(s, &it[i].session, &error));
         append_some(it[i].session, own, i + 1);
-        it[i].logits = INFER_LOGITS_NONE;
+        it[i].logits = INFER_ROWS_NONE;
     }
     const int64_t beside = live - before;
     ok(infer_step(it, count, NULL, &error));

@@ -116,7 +116,7 @@ static inline void sched_alone(infer_model *model, const struct sched_case *c, u
     infer_generate_options g = c->generate;
     memset(a, 0, sizeof *a);
     sampling.seed += choice;
-    g.flags = c->flags & INFER_REQUEST_IGNORE_EOS ? INFER_IGNORE_EOS : 0;
+    g.flags = c->flags & INFER_REQUEST_IGNORE_EOS ? INFER_GENERATE_IGNORE_EOS : 0;
     ok(infer_session_create(model, &c->session, &s, &error));
     if (c->adapter) {
         infer_adapter_use u;
@@ -152,17 +152,17 @@ static inline void sched_event(void *user, infer_request *r, const infer_request
     struct sched_answer *a = (struct sched_answer *)user + ev->choice;
     assert_int_equal(a->ended, 0);
     switch (ev->kind) {
-    case INFER_REQUEST_STARTED:
+    case INFER_REQUEST_EVENT_STARTED:
         a->started++;
         a->prompt_done = ev->done;
         a->prompt_total = ev->total;
         break;
-    case INFER_REQUEST_TOKEN:
+    case INFER_REQUEST_EVENT_TOKEN:
         sched_note(a, ev->id, ev->text, ev->text_len, ev->logprob, ev->top, ev->top_count);
         if (a->cancel_after && a->n >= a->cancel_after)
             infer_request_cancel(r);
         break;
-    case INFER_REQUEST_DONE:
+    case INFER_REQUEST_EVENT_DONE:
         assert_int_equal(a->done, 0);
         sched_note(a, -1, ev->text, ev->text_len, 0, NULL, 0);
         a->done++;
@@ -170,12 +170,12 @@ static inline void sched_event(void *user, infer_request *r, const infer_request
         a->status = ev->error ? ev->error->code : 0;
         assert_int_equal(ev->finish_reason == INFER_FINISH_ERROR, ev->error != NULL);
         break;
-    case INFER_REQUEST_END:
+    case INFER_REQUEST_EVENT_END:
         a->ended++;
         if (a->order)
             a->order[(*a->order)++ + 1] = a->at;
         break;
-    case INFER_REQUEST_PROMPT:
+    case INFER_REQUEST_EVENT_PROMPT:
         assert_int_equal(a->started, 0);
         assert_true(a->n_told < SCHED_PROMPT);
         a->told[a->n_told] = ev->id;

@@ -167,7 +167,7 @@ static void run_all(infer_model *m, const struct golden *g, uint64_t chunk, int 
         for (int i = 0; i < N; i++) {
             if (round)
                 ok(infer_session_append(s[i], &g->greedy[round], 1, &error));
-            it[i] = item_of(s[i], INFER_LOGITS_LAST);
+            it[i] = item_of(s[i], INFER_ROWS_LAST);
             it[i].max_elements = chunk;
         }
         for (uint64_t done = 0; done < (round ? 1 : g->n_prompt); done += it[0].done) {
@@ -282,7 +282,7 @@ static void test_graft(void **state)
     attach(s, b, 1);
     ok(infer_session_append(s, g.prompt + 12, 6, &error));
     last_logits(s, g.n_vocab, got);
-    ok(infer_session_graft(s, c, 0, 12, 12, NULL, &error)); /* all of it is computed anew: so it is exact */
+    ok(infer_session_graft(s, c, 0, 12, 12, NULL, NULL, &error)); /* all of it is computed anew: so it is exact */
     ok(infer_session_append(s, g.prompt + 18, 1, &error));
     last_logits(s, g.n_vocab, got);
     attach(plain, b, 1);
@@ -334,7 +334,7 @@ static void test_changed(void **state)
         ok(infer_session_append(s, (const int32_t[]){1, 2, 3, 4}, 4, &error));
         attach(s, NULL, 0);
         tempdir_write("adapter_model.safetensors", "", 0);
-        infer_step_item it = item_of(s, INFER_LOGITS_LAST);
+        infer_step_item it = item_of(s, INFER_ROWS_LAST);
         assert_int_equal(infer_step(&it, 1, NULL, &error), INFER_ERROR_CHANGED);
         ok(infer_session_truncate(s, 0, NULL, &error));
         ok(infer_session_append(s, (const int32_t[]){1, 2}, 2, &error)); /* those need it not */

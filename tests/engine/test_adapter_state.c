@@ -170,7 +170,7 @@ static void test_reason(void **state)
         last_logits(s, g.n_vocab, logits);
         golden_free(&g);
         infer_cache_report r = report_of(s);
-        assert_int_equal(r.reason, i ? INFER_CACHE_OTHER_ADAPTERS : INFER_CACHE_EMPTY);
+        assert_int_equal(r.reason, i ? INFER_CACHE_REASON_OTHER_ADAPTERS : INFER_CACHE_REASON_EMPTY);
         assert_int_equal(r.reused, i == 2 ? 64 : 0);
         assert_int_equal(r.difference, i == 2 ? 64 : 0);
         infer_session_release(s);
@@ -373,7 +373,7 @@ static void test_graft(void **state)
     ok(infer_checkpoint_create(s, &c, &error));
     INFER_INIT(&info);
     ok(infer_session_get_info(s, &info, &error));
-    ok(infer_session_graft(t, c, 0, info.length, 0, NULL, &error));
+    ok(infer_session_graft(t, c, 0, info.length, 0, NULL, NULL, &error));
     ok(infer_session_get_info(t, &info, &error));
     assert_int_equal(info.approximate, 0);
     last_logits(t, g.n_vocab, got); /* the last element again, under its own set */
@@ -415,7 +415,7 @@ static infer_status scenario(infer_model *m, float *out, uint32_t n_vocab)
         st = infer_session_append(s, (int32_t[]){1, 2, 17, 4, 99, 6}, 6, &error);
     if (st == INFER_OK)
         st = infer_session_fork(s, &f, &error);
-    infer_step_item it = item_of(f, INFER_LOGITS_LAST);
+    infer_step_item it = item_of(f, INFER_ROWS_LAST);
     if (st == INFER_OK)
         st = infer_step(&it, 1, NULL, &error);
     const float *row;

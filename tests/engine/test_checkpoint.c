@@ -105,7 +105,7 @@ static void test_generating(void **state)
     sampling.bias = &bias;
     sampling.bias_count = 1;
     o.max_tokens = 10;
-    o.flags = INFER_IGNORE_EOS;
+    o.flags = INFER_GENERATE_IGNORE_EOS;
     ok(infer_session_set_sampling(s, &sampling, &error));
     append(s, 0, 30);
     ok(infer_generate_begin(s, &o, &error));

@@ -189,7 +189,7 @@ static void test_generating(void **state)
     sampling.bias_count = 2;
     sampling.top_logprobs = 3;
     o.max_tokens = 40;
-    o.flags = INFER_IGNORE_EOS;
+    o.flags = INFER_GENERATE_IGNORE_EOS;
     ok(infer_session_set_sampling(s, &sampling, &error));
     ckpt_append(&m, s, 0, 30);
     ok(infer_generate_begin(s, &o, &error));
@@ -270,7 +270,7 @@ static void test_corners(void **state)
     r = ckpt_restored(&m, "pending");
     assert_int_equal(r->computed, 0);
     INFER_INIT(&it);
-    it.logits = INFER_LOGITS_ALL;
+    it.logits = INFER_ROWS_ALL;
     it.session = s;
     ok(infer_step(&it, 1, NULL, &error));
     it.session = r;

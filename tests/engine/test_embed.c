@@ -258,7 +258,7 @@ static void test_texts(void **state)
     assert_int_equal(it.text_len, INFER_ZSTR);
     int32_t ids[64];
     uint64_t n;
-    ok(infer_tokenize(infer_model_tokenizer(m), it.text, INFER_ZSTR, INFER_ADD_SPECIAL, ids, 64, &n, &error));
+    ok(infer_tokenize(infer_model_tokenizer(m), it.text, INFER_ZSTR, INFER_TOKENIZE_ADD_SPECIAL, ids, 64, &n, &error));
     assert_int_equal(it.tokens, n);
     assert_int_equal(ids[0], 2); /* [CLS], [SEP] */
     assert_int_equal(ids[n - 1], 3);

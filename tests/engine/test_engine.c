@@ -55,7 +55,7 @@ static infer_status scenario(struct test_alloc *t, char text[256])
     if (st == INFER_OK)
         st = infer_session_create(m, NULL, &s, &error);
     if (st == INFER_OK)
-        st = infer_session_append_text(s, prompt, n, INFER_ADD_SPECIAL | INFER_PARSE_SPECIAL, &error);
+        st = infer_session_append_text(s, prompt, n, INFER_TOKENIZE_ADD_SPECIAL | INFER_TOKENIZE_PARSE_SPECIAL, &error);
     INFER_INIT(&sampling);
     if (st == INFER_OK)
         st = infer_sampling_default(&sampling, &error);
@@ -109,7 +109,7 @@ static void test_chat(void **state)
     ok(infer_session_create(m, NULL, &b, &error));
     ok(infer_session_append_chat(a, talk, 3, NULL, &error));
     ok(infer_template_render(infer_model_template(m), json, sizeof json - 1, NULL, text, sizeof text, &n, &error));
-    ok(infer_session_append_text(b, text, n, INFER_ADD_SPECIAL | INFER_PARSE_SPECIAL, &error));
+    ok(infer_session_append_text(b, text, n, INFER_TOKENIZE_ADD_SPECIAL | INFER_TOKENIZE_PARSE_SPECIAL, &error));
     INFER_INIT(&ia);
     INFER_INIT(&ib);
     ok(infer_session_get_info(a, &ia, &error));
@@ -171,10 +171,10 @@ static void test_no_allocation_per_token(void **state)
     INFER_INIT(&error);
     ok(engine_on(&t, 2, INFER_MAP_AUTO, &e, &m, TINY));
     ok(infer_session_create(m, NULL, &s, &error));
-    ok(infer_session_append_text(s, "Once upon a time", INFER_ZSTR, INFER_ADD_SPECIAL, &error));
+    ok(infer_session_append_text(s, "Once upon a time", INFER_ZSTR, INFER_TOKENIZE_ADD_SPECIAL, &error));
     infer_generate_options o;
     INFER_INIT(&o);
-    o.flags = INFER_IGNORE_EOS;
+    o.flags = INFER_GENERATE_IGNORE_EOS;
     ok(infer_generate_begin(s, &o, &error));
     uint64_t before = 0;
     for (int i = 0; i < 50; i++) {

@@ -115,7 +115,7 @@ static void run_prompt(infer_session *s, const struct golden *g, float *out)
     infer_step_item it;
     INFER_INIT(&it);
     it.session = s;
-    it.logits = INFER_LOGITS_ALL;
+    it.logits = INFER_ROWS_ALL;
     ok(infer_session_append(s, g->prompt, g->n_prompt, &error));
     ok(infer_step(&it, 1, NULL, &error));
     for (uint32_t i = 0; i < g->n_prompt; i++) {
@@ -173,7 +173,7 @@ static void test_bad_executors(void **state)
             ok(infer_session_append(s, g.prompt, g.n_prompt, &error));
             INFER_INIT(&it);
             it.session = s;
-            it.logits = INFER_LOGITS_ALL;
+            it.logits = INFER_ROWS_ALL;
             assert_int_equal(infer_step(&it, 1, NULL, &error), INFER_ERROR_HOST);
             assert_int_equal(it.status, INFER_ERROR_HOST);
             assert_non_null(strstr(error.text, "executor"));

@@ -45,7 +45,7 @@ static void live(infer_session *prompt, infer_checkpoint *at, infer_session **ke
     INFER_INIT(&o);
     sampling.temperature = 1;
     sampling.seed = test_rand(rng);
-    o.flags = INFER_IGNORE_EOS;
+    o.flags = INFER_GENERATE_IGNORE_EOS;
     o.max_tokens = 1 + test_rand(rng) % 80;
     if (test_rand(rng) % 2)
         ok(infer_session_fork(prompt, &f, &error));

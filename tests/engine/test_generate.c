@@ -171,7 +171,7 @@ static infer_generate_options options_of(const infer_text *stops, uint64_t n, ui
     o.stops = stops;
     o.stop_count = n;
     o.max_tokens = max;
-    o.flags = INFER_IGNORE_EOS;
+    o.flags = INFER_GENERATE_IGNORE_EOS;
     return o;
 }
 
@@ -366,7 +366,7 @@ static void test_stop_ids(void **state)
     id[1] = 1000;
     for (int round = 0; round < 4; round++) {
         infer_generate_options o = options_of(NULL, 0, 9);
-        o.flags = (round & 1 ? INFER_IGNORE_EOS : 0u) | (round & 2 ? INFER_SHOW_SPECIAL_TEXT : 0u);
+        o.flags = (round & 1 ? INFER_GENERATE_IGNORE_EOS : 0u) | (round & 2 ? INFER_GENERATE_SHOW_SPECIAL : 0u);
         o.stop_ids = id;
         o.stop_id_count = 2;
         infer_session *s = session_of(0, &p);
@@ -382,7 +382,7 @@ static void test_stop_ids(void **state)
     p.ids[1] = EOS;
     p.n = 2;
     infer_generate_options o = options_of(end, 1, 9);
-    o.flags = INFER_SHOW_SPECIAL_TEXT;
+    o.flags = INFER_GENERATE_SHOW_SPECIAL;
     infer_session *s = session_of(0, &p);
     ok(infer_generate_begin(s, &o, &error));
     const struct told *t = hear_all(s);

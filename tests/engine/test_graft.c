@@ -7,7 +7,7 @@
 
 #include "engine/checkpoint.h"
 #include "golden.h"
-#include "infer/infer.h"
+#include "infer/state.h"
 #include "recording_device.h"
 
 enum { LEN = 1400 };
@@ -134,7 +134,7 @@ static void test_exact(void **state)
         infer_checkpoint *c = checkpoint_of(whole);
         (void)feed(s, 0, 3 * unit);
         uint64_t rerun = 99;
-        ok(infer_session_graft(s, c, 3 * unit, 2 * unit, 10, &rerun, &error));
+        ok(infer_session_graft(s, c, 3 * unit, 2 * unit, 10, &rerun, NULL, &error));
         assert_int_equal(info_of(s).length, 5 * unit);
         assert_int_equal(info_of(s).approximate, 0);
         assert_int_equal(info_of(s).computed + rerun, 5 * unit);
@@ -169,9 +169,9 @@ static void test_exact_rows(void **state)
     ok(infer_session_append_rows(a, rows, keys, 4, &error));
     (void)feed(a, 10, 80);
     infer_checkpoint *c = checkpoint_of(a);
-    ok(infer_session_graft(b, c, 14, 40, 0, NULL, &error));
+    ok(infer_session_graft(b, c, 14, 40, 0, NULL, NULL, &error));
     assert_int_equal(info_of(b).approximate, 0);
-    ok(infer_session_graft(other, c, 14, 40, 0, NULL, &error));
+    ok(infer_session_graft(other, c, 14, 40, 0, NULL, NULL, &error));
     assert_int_equal(info_of(other).approximate, 1);
     int32_t got[6];
     ok(infer_session_tokens(other, 13, 6, got, &error));
@@ -272,7 +272,7 @@ static void test_layer0(void **state)
         infer_checkpoint *c = checkpoint_of(doc);
         uint64_t rerun;
         (void)feed(s, 500, 613), (void)feed(cold, 500, 613);
-        ok(infer_session_graft(s, c, 20, 250, i % 2 ? 16 : 0, &rerun, &error)); /* up by 93, off by 29 in the page */
+        ok(infer_session_graft(s, c, 20, 250, i % 2 ? 16 : 0, &rerun, NULL, &error)); /* up by 93, off by 29 in the page */
         assert_int_equal(rerun, i % 2 ? 16 : 0);
         assert_int_equal(info_of(s).computed, 363);
         assert_int_equal(info_of(s).approximate, 1);
@@ -360,7 +360,7 @@ static void test_mark(void **state)
     (void)feed(doc, 0, 200);
     infer_checkpoint *c = checkpoint_of(doc), *marked;
     (void)feed(s, 300, 340);
-    ok(infer_session_graft(s, c, 0, 100, 8, NULL, &error));
+    ok(infer_session_graft(s, c, 0, 100, 8, NULL, NULL, &error));
     assert_int_equal(info_of(s).approximate, 1);
     (void)feed(s, 0, 10);
     assert_int_equal(info_of(s).approximate, 1);
@@ -382,7 +382,7 @@ static void test_mark(void **state)
     same(row, feed(cold, 600, 620), "rolled back to before the graft");
     ok(infer_session_restore(cold, marked, &error));
     assert_int_equal(info_of(cold).approximate, 1);
-    ok(infer_session_graft(cold, c, 150, 50, 0, NULL, &error)); /* a second one changes nothing about it */
+    ok(infer_session_graft(cold, c, 150, 50, 0, NULL, NULL, &error)); /* a second one changes nothing about it */
     ok(infer_session_truncate(cold, 60, NULL, &error));
     assert_int_equal(info_of(cold).approximate, 1);
     ok(infer_session_restore(cold, c, &error));
@@ -390,7 +390,7 @@ static void test_mark(void **state)
     /* what was taken from marked state is not exact either, wherever it lies */
     infer_session *again = new_session(m, INFER_KV_F16);
     (void)feed(again, 300, 340);
-    ok(infer_session_graft(again, marked, 40, 50, 0, NULL, &error));
+    ok(infer_session_graft(again, marked, 40, 50, 0, NULL, NULL, &error));
     assert_int_equal(info_of(again).approximate, 1);
     infer_session_release(again), infer_session_release(cold), infer_session_release(back), infer_session_release(fork);
     infer_session_release(s), infer_session_release(doc);
@@ -412,24 +412,24 @@ static void test_refused(void **state)
     for (int i = 0; i < 4; i++) {
         refused(infer_session_shift(s, huge[i], 1, &error), INFER_ERROR_ARGUMENT, "keep");
         refused(infer_session_shift(s, 150, huge[i], &error), INFER_ERROR_ARGUMENT, "drop");
-        refused(infer_session_graft(s, c, huge[i] < 1301 ? 1301 : huge[i], 1, 0, NULL, &error), INFER_ERROR_ARGUMENT, "first");
-        refused(infer_session_graft(s, c, 1200, huge[i], 0, NULL, &error), INFER_ERROR_ARGUMENT, "count");
-        refused(infer_session_graft(s, c, 0, 10, huge[i], NULL, &error), INFER_ERROR_ARGUMENT, "recompute");
+        refused(infer_session_graft(s, c, huge[i] < 1301 ? 1301 : huge[i], 1, 0, NULL, NULL, &error), INFER_ERROR_ARGUMENT, "first");
+        refused(infer_session_graft(s, c, 1200, huge[i], 0, NULL, NULL, &error), INFER_ERROR_ARGUMENT, "count");
+        refused(infer_session_graft(s, c, 0, 10, huge[i], NULL, NULL, &error), INFER_ERROR_ARGUMENT, "recompute");
     }
-    refused(infer_session_graft(s, c, 1250, 51, 0, NULL, &error), INFER_ERROR_ARGUMENT, "count");
-    refused(infer_session_graft(s, c, 0, 1201, 0, NULL, &error), INFER_ERROR_CONTEXT_FULL, NULL);
-    refused(infer_session_graft(other, c, 0, 10, 0, NULL, &error), INFER_ERROR_ARGUMENT, "checkpoint");
-    refused(infer_session_graft(NULL, c, 0, 10, 0, NULL, &error), INFER_ERROR_ARGUMENT, NULL);
-    refused(infer_session_graft(s, NULL, 0, 10, 0, NULL, &error), INFER_ERROR_ARGUMENT, NULL);
+    refused(infer_session_graft(s, c, 1250, 51, 0, NULL, NULL, &error), INFER_ERROR_ARGUMENT, "count");
+    refused(infer_session_graft(s, c, 0, 1201, 0, NULL, NULL, &error), INFER_ERROR_CONTEXT_FULL, NULL);
+    refused(infer_session_graft(other, c, 0, 10, 0, NULL, NULL, &error), INFER_ERROR_ARGUMENT, "checkpoint");
+    refused(infer_session_graft(NULL, c, 0, 10, 0, NULL, NULL, &error), INFER_ERROR_ARGUMENT, NULL);
+    refused(infer_session_graft(s, NULL, 0, 10, 0, NULL, NULL, &error), INFER_ERROR_ARGUMENT, NULL);
     refused(infer_session_shift(NULL, 0, 0, &error), INFER_ERROR_ARGUMENT, NULL);
     assert_int_equal(info_of(s).length, 200);
     assert_int_equal(info_of(s).logits_rows, 1); /* not even the logits are gone */
-    ok(infer_session_graft(s, c, 1300, 0, 0, NULL, &error)); /* nothing */
+    ok(infer_session_graft(s, c, 1300, 0, 0, NULL, NULL, &error)); /* nothing */
     ok(infer_session_shift(s, 200, 0, &error));
     ok(infer_session_shift(s, 0, 0, &error));
     assert_int_equal(info_of(s).logits_rows, 1);
     ok(infer_session_append(s, ids, 1, &error));
-    refused(infer_session_graft(s, c, 0, 10, 0, NULL, &error), INFER_ERROR_STATE, NULL);
+    refused(infer_session_graft(s, c, 0, 10, 0, NULL, NULL, &error), INFER_ERROR_STATE, NULL);
     ok(infer_session_shift(s, 0, 201, &error));
     assert_int_equal(info_of(s).length, 0);
     infer_model *gpt2 = open_model("gpt2", &e2);
@@ -437,8 +437,8 @@ static void test_refused(void **state)
     (void)feed(a, 0, 60);
     infer_checkpoint *ca = checkpoint_of(a);
     refused(infer_session_shift(a, 4, 10, &error), INFER_ERROR_UNSUPPORTED, NULL);
-    refused(infer_session_graft(a, ca, 0, 10, 0, NULL, &error), INFER_ERROR_UNSUPPORTED, NULL);
-    refused(infer_session_graft(a, c, 0, 10, 0, NULL, &error), INFER_ERROR_ARGUMENT, "checkpoint");
+    refused(infer_session_graft(a, ca, 0, 10, 0, NULL, NULL, &error), INFER_ERROR_UNSUPPORTED, NULL);
+    refused(infer_session_graft(a, c, 0, 10, 0, NULL, NULL, &error), INFER_ERROR_ARGUMENT, "checkpoint");
     assert_int_equal(info_of(a).length, 60);
     infer_session_release(a), infer_checkpoint_release(ca), infer_checkpoint_release(c);
     infer_session_release(s), infer_session_release(doc), infer_session_release(other);
@@ -462,7 +462,7 @@ static void test_generate(void **state)
     ok(infer_session_create(m, &so, &s, &error));
     ok(infer_session_append(s, ids, 30, &error));
     INFER_INIT(&go);
-    go.flags = INFER_IGNORE_EOS;
+    go.flags = INFER_GENERATE_IGNORE_EOS;
     go.max_tokens = 200;
     const uint64_t bad[][2] = {{64, 1}, {60, 4}, {0, 64}, {UINT64_MAX, 1}, {1, UINT64_MAX}};
     for (int i = 0; i < 5; i++) {
@@ -552,7 +552,7 @@ static void test_no_memory(void **state)
             ok(infer_session_fork(s, &fork, &error));
             counted.calls = 0;
             counted.fail_at = k;
-            infer_status st = what ? infer_session_shift(fork, 4, 30, &error) : infer_session_graft(fork, c, 10, 200, 5, NULL, &error);
+            infer_status st = what ? infer_session_shift(fork, 4, 30, &error) : infer_session_graft(fork, c, 10, 200, 5, NULL, NULL, &error);
             counted.fail_at = 0;
             if (st != INFER_OK) {
                 assert_int_equal(st, INFER_ERROR_NO_MEMORY);

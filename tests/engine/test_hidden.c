@@ -6,7 +6,7 @@
 
 #include "embed_golden.h"
 #include "golden.h"
-#include "infer/infer.h"
+#include "infer/state.h"
 #include "ok.h"
 
 static const int32_t layers[] = {0, 1, INFER_HIDDEN_FINAL};
@@ -68,8 +68,8 @@ static float *whole(infer_model *m)
 {
     float *out = malloc(text->n * row * sizeof *out);
     infer_session *s = session_of(m, text->n);
-    infer_hidden h = hidden_of(out, text->n, INFER_LOGITS_ALL);
-    infer_step_item it = item_of(s, &h, INFER_LOGITS_NONE);
+    infer_hidden h = hidden_of(out, text->n, INFER_ROWS_ALL);
+    infer_step_item it = item_of(s, &h, INFER_ROWS_NONE);
     ok(infer_step(&it, 1, NULL, &error));
     assert_int_equal(h.rows, text->n);
     infer_session_release(s);
@@ -119,8 +119,8 @@ static void test_chunks(void **state)
     const float *logits, *want;
     uint64_t at = 0;
     while (at < text->n) {
-        infer_hidden h = hidden_of(out + at * row, text->n - at, INFER_LOGITS_ALL);
-        infer_step_item it[2] = {item_of(s, &h, INFER_LOGITS_LAST), item_of(t, NULL, INFER_LOGITS_LAST)};
+        infer_hidden h = hidden_of(out + at * row, text->n - at, INFER_ROWS_ALL);
+        infer_step_item it[2] = {item_of(s, &h, INFER_ROWS_LAST), item_of(t, NULL, INFER_ROWS_LAST)};
         it[0].max_elements = 1 + at % 23;
         it[1].max_elements = 3;
         ok(infer_step(it, 2, NULL, &error));
@@ -129,7 +129,7 @@ static void test_chunks(void **state)
         at += it[0].done;
     }
     assert_memory_equal(out, all, text->n * row * sizeof *out);
-    infer_step_item it = item_of(plain, NULL, INFER_LOGITS_LAST);
+    infer_step_item it = item_of(plain, NULL, INFER_ROWS_LAST);
     ok(infer_step(&it, 1, NULL, &error));
     ok(infer_session_logits(s, 0, &logits, NULL, &error));
     ok(infer_session_logits(plain, 0, &want, NULL, &error));
@@ -151,9 +151,9 @@ static void test_choices(void **state)
     uint8_t mask[65] = {0};
     mask[0] = mask[17] = mask[64] = 1;
     infer_session *s = session_of(m, text->n);
-    infer_hidden h = hidden_of(out, 3, INFER_LOGITS_MASK);
+    infer_hidden h = hidden_of(out, 3, INFER_ROWS_MASK);
     h.mask = mask;
-    infer_step_item it = item_of(s, &h, INFER_LOGITS_NONE);
+    infer_step_item it = item_of(s, &h, INFER_ROWS_NONE);
     assert_int_equal(text->n, 65);
     ok(infer_step(&it, 1, NULL, &error));
     assert_int_equal(h.rows, 3);
@@ -161,18 +161,18 @@ static void test_choices(void **state)
     assert_memory_equal(out + row, all + 17 * row, row * 4);
     assert_memory_equal(out + 2 * row, all + 64 * row, row * 4);
     /* nothing is pending: the last one is computed again; of no list of layers it is the final state */
-    h = hidden_of(final, 1, INFER_LOGITS_LAST);
+    h = hidden_of(final, 1, INFER_ROWS_LAST);
     h.layers = NULL;
     h.layer_count = 0;
     ok(infer_step(&it, 1, NULL, &error));
     assert_int_equal(h.rows, 1);
     assert_memory_equal(final, all + 64 * row + 2 * g.n_embd, g.n_embd * 4);
-    h = hidden_of(out, 0, INFER_LOGITS_ALL);
+    h = hidden_of(out, 0, INFER_ROWS_ALL);
     ok(infer_step(&it, 1, NULL, &error)); /* nothing pending, nothing to give */
     assert_int_equal(h.rows, 0);
     ok(infer_session_truncate(s, 30, NULL, &error));
     ok(infer_session_append(s, text->ids + 30, 8, &error));
-    h = hidden_of(out, 8, INFER_LOGITS_ALL);
+    h = hidden_of(out, 8, INFER_ROWS_ALL);
     ok(infer_step(&it, 1, NULL, &error));
     assert_int_equal(h.rows, 8);
     assert_memory_equal(out, all + 30 * row, 8 * row * 4);
@@ -189,8 +189,8 @@ static void test_prefix_cache(void **state)
     float *all = whole(m), *out = malloc(text->n * row * sizeof *out);
     for (int round = 0; round < 3; round++) {
         infer_session *s = session_of(m, text->n);
-        infer_hidden h = hidden_of(out, text->n, round < 2 ? INFER_LOGITS_ALL : INFER_LOGITS_LAST);
-        infer_step_item it = item_of(s, &h, INFER_LOGITS_NONE);
+        infer_hidden h = hidden_of(out, text->n, round < 2 ? INFER_ROWS_ALL : INFER_ROWS_LAST);
+        infer_step_item it = item_of(s, &h, INFER_ROWS_NONE);
         infer_cache_report r;
         INFER_INIT(&r);
         ok(infer_step(&it, 1, NULL, &error));
@@ -213,30 +213,30 @@ static void test_arguments(void **state)
     infer_model *m = open_model(0);
     float out[96];
     infer_session *s = session_of(m, 2);
-    infer_hidden h = hidden_of(out, 1, INFER_LOGITS_ALL);
-    infer_step_item it = item_of(s, &h, INFER_LOGITS_NONE);
+    infer_hidden h = hidden_of(out, 1, INFER_ROWS_ALL);
+    infer_step_item it = item_of(s, &h, INFER_ROWS_NONE);
     assert_int_equal(infer_step(&it, 1, NULL, &error), INFER_ERROR_BUFFER); /* two are pending */
     it.max_elements = 1;
     h.out = NULL;
     assert_int_equal(infer_step(&it, 1, NULL, &error), INFER_ERROR_ARGUMENT);
-    h = hidden_of(out, 1, INFER_LOGITS_MASK);
+    h = hidden_of(out, 1, INFER_ROWS_MASK);
     assert_int_equal(infer_step(&it, 1, NULL, &error), INFER_ERROR_ARGUMENT); /* no mask */
     h = hidden_of(out, 1, 4);
     assert_int_equal(infer_step(&it, 1, NULL, &error), INFER_ERROR_ARGUMENT);
     for (int i = 0; i < 2; i++) {
-        h = hidden_of(out, 1, INFER_LOGITS_ALL);
+        h = hidden_of(out, 1, INFER_ROWS_ALL);
         h.layers = &bad[i];
         h.layer_count = 1;
         assert_int_equal(infer_step(&it, 1, NULL, &error), INFER_ERROR_ARGUMENT);
         assert_string_equal(error.name, "layers");
     }
-    h = hidden_of(out, 1, INFER_LOGITS_ALL);
+    h = hidden_of(out, 1, INFER_ROWS_ALL);
     h.layer_count = 4; /* more than there are */
     assert_int_equal(infer_step(&it, 1, NULL, &error), INFER_ERROR_ARGUMENT);
     h.layer_count = N_LAYERS;
     h.size = 8;
     assert_int_equal(infer_step(&it, 1, NULL, &error), INFER_ERROR_ARGUMENT);
-    h = hidden_of(out, 1, INFER_LOGITS_ALL);
+    h = hidden_of(out, 1, INFER_ROWS_ALL);
     ok(infer_step(&it, 1, NULL, &error));
     it.size = (uint32_t)offsetof(infer_step_item, hidden); /* a host that knows nothing of them */
     ok(infer_step(&it, 1, NULL, &error));
@@ -267,7 +267,7 @@ static void test_every_decoder(void **state)
         INFER_INIT(&h);
         h.out = final[0];
         h.capacity = 512;
-        infer_step_item it = item_of(s, &h, INFER_LOGITS_LAST);
+        infer_step_item it = item_of(s, &h, INFER_ROWS_LAST);
         ok(infer_step(&it, 1, NULL, &error));
         infer_embed_item e;
         infer_embed_options o;

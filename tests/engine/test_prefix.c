@@ -133,7 +133,7 @@ static void every_split(const char *fixture, int32_t kv_type, uint64_t n)
     float *rows = malloc((MORE + 1) * x.g.n_vocab * sizeof *rows);
     infer_session *s = session_with(&x, kv_type, ALONE, NULL);
     run(&x, s, n, rows, false);
-    assert_int_equal(report_of(s).reason, INFER_CACHE_OFF);
+    assert_int_equal(report_of(s).reason, INFER_CACHE_REASON_OFF);
     infer_session_release(s);
     for (uint64_t split = 0; split <= n; split++) {
         uint64_t most = split < n ? split : n - 1;
@@ -146,7 +146,7 @@ static void every_split(const char *fixture, int32_t kv_type, uint64_t n)
             assert_int_equal(r.wanted, n);
             if (!again || split % 3 == 1) {
                 assert_int_equal(r.reused + r.rerun, most);
-                assert_int_equal(r.reason, split < n - 1 ? INFER_CACHE_DIFFERS : INFER_CACHE_HIT);
+                assert_int_equal(r.reason, split < n - 1 ? INFER_CACHE_REASON_DIFFERS : INFER_CACHE_REASON_HIT);
                 assert_int_equal(r.difference, split);
                 assert_true(!strcmp(fixture, "gemma3") || kv_type >= INFER_KV_MIXED_F16 || !r.rerun);
             } else {
@@ -206,36 +206,36 @@ static void test_reasons(void **state)
 {
     (void)state;
     struct setting x = open_with("llama", 1 << 26, 0), none = open_with("llama", 0, 0);
-    assert_int_equal(ask(&none, 0, 100, NULL, 0).reason, INFER_CACHE_OFF);
+    assert_int_equal(ask(&none, 0, 100, NULL, 0).reason, INFER_CACHE_REASON_OFF);
     assert_int_equal(stats_of(none.engine).lookups, 0);
     close_all(&none);
-    assert_int_equal(ask(&x, 0, 100, NULL, 0).reason, INFER_CACHE_EMPTY);
+    assert_int_equal(ask(&x, 0, 100, NULL, 0).reason, INFER_CACHE_REASON_EMPTY);
     leave(&x, 0, 130, 0);
     infer_cache_report r = ask(&x, 0, 130, NULL, 0);
-    assert_int_equal(r.reason, INFER_CACHE_HIT);
+    assert_int_equal(r.reason, INFER_CACHE_REASON_HIT);
     assert_int_equal(r.reused, 129);
     r = ask(&x, 0, 140, NULL, 0);
-    assert_int_equal(r.reason, INFER_CACHE_ENDS);
+    assert_int_equal(r.reason, INFER_CACHE_REASON_ENDS);
     assert_int_equal(r.difference, 130);
     r = ask(&x, 0, 130, "tenant", 0);
-    assert_int_equal(r.reason, INFER_CACHE_OTHER_SALT);
+    assert_int_equal(r.reason, INFER_CACHE_REASON_OTHER_SALT);
     assert_int_equal(r.reused, 0);
     r = ask(&x, INFER_KV_F32, 130, NULL, 0);
-    assert_int_equal(r.reason, INFER_CACHE_OTHER_KV_TYPE);
+    assert_int_equal(r.reason, INFER_CACHE_REASON_OTHER_KV_TYPE);
     assert_int_equal(r.reused, 0);
     r = ask(&x, 0, 130, NULL, 5);
-    assert_int_equal(r.reason, INFER_CACHE_OTHER_ADAPTERS);
+    assert_int_equal(r.reason, INFER_CACHE_REASON_OTHER_ADAPTERS);
     assert_int_equal(r.reused, 0);
-    assert_int_equal(ask(&x, INFER_KV_F32, 130, "tenant", 0).reason, INFER_CACHE_EMPTY); /* differs in two ways: tells nothing */
+    assert_int_equal(ask(&x, INFER_KV_F32, 130, "tenant", 0).reason, INFER_CACHE_REASON_EMPTY); /* differs in two ways: tells nothing */
     leave(&x, 0, 50, 80);
     r = ask(&x, 0, 130, NULL, 0);
-    assert_int_equal(r.reason, INFER_CACHE_HIT);
+    assert_int_equal(r.reason, INFER_CACHE_REASON_HIT);
     infer_session *s = session_with(&x, 0, INFER_CACHE_NO_INSERT, NULL);
     append(&x, s, 0, 0, 90);
     append(&x, s, 3, 0, 10);
     step(s);
     r = report_of(s);
-    assert_int_equal(r.reason, INFER_CACHE_DIFFERS);
+    assert_int_equal(r.reason, INFER_CACHE_REASON_DIFFERS);
     assert_int_equal(r.difference, 90);
     assert_int_equal(r.reused, 90);
     assert_int_equal(r.near_length, 0); /* too short to tell */
@@ -247,7 +247,7 @@ static void test_reasons(void **state)
     assert_true(st.nodes == 3 && st.bytes > 0 && !st.evictions);
     ok(infer_engine_cache_clear(x.engine, &error));
     assert_int_equal(stats_of(x.engine).nodes, 0);
-    assert_int_equal(ask(&x, 0, 130, NULL, 0).reason, INFER_CACHE_EMPTY);
+    assert_int_equal(ask(&x, 0, 130, NULL, 0).reason, INFER_CACHE_REASON_EMPTY);
     close_all(&x);
 }
 
@@ -260,28 +260,28 @@ static void test_own_reason(void **state)
         if (others)
             leave(&x, 0, 130, 0);
         infer_cache_report r = ask(&x, 0, 130, "tenant", 0);
-        assert_int_equal(r.reason, others ? INFER_CACHE_OTHER_SALT : INFER_CACHE_EMPTY);
-        assert_int_equal(r.own_reason, INFER_CACHE_EMPTY);
+        assert_int_equal(r.reason, others ? INFER_CACHE_REASON_OTHER_SALT : INFER_CACHE_REASON_EMPTY);
+        assert_int_equal(r.own_reason, INFER_CACHE_REASON_EMPTY);
         infer_session *s = session_with(&x, 0, 0, "tenant");
         append(&x, s, 0, 0, 90);
         append(&x, s, 3, 0, 10);
         step(s);
         infer_session_release(s);
         r = ask(&x, 0, 130, "tenant", 0);
-        assert_int_equal(r.reason, others ? INFER_CACHE_OTHER_SALT : INFER_CACHE_DIFFERS);
-        assert_int_equal(r.own_reason, INFER_CACHE_DIFFERS);
+        assert_int_equal(r.reason, others ? INFER_CACHE_REASON_OTHER_SALT : INFER_CACHE_REASON_DIFFERS);
+        assert_int_equal(r.own_reason, INFER_CACHE_REASON_DIFFERS);
         assert_int_equal(r.difference, 90);
         s = session_with(&x, 0, 0, "tenant2");
         append(&x, s, 0, 0, 90);
         step(s);
         infer_session_release(s);
         r = ask(&x, 0, 130, "tenant2", 0);
-        assert_int_equal(r.reason, others ? INFER_CACHE_OTHER_SALT : INFER_CACHE_ENDS);
-        assert_int_equal(r.own_reason, INFER_CACHE_ENDS);
+        assert_int_equal(r.reason, others ? INFER_CACHE_REASON_OTHER_SALT : INFER_CACHE_REASON_ENDS);
+        assert_int_equal(r.own_reason, INFER_CACHE_REASON_ENDS);
         r = ask(&x, 0, 90, "tenant2", 0);
-        assert_true(r.reason == INFER_CACHE_HIT && r.own_reason == INFER_CACHE_HIT);
+        assert_true(r.reason == INFER_CACHE_REASON_HIT && r.own_reason == INFER_CACHE_REASON_HIT);
         r = ask(&x, INFER_KV_F32, 90, "tenant2", 0);
-        assert_true(r.reason == INFER_CACHE_OTHER_KV_TYPE && r.own_reason == INFER_CACHE_OTHER_KV_TYPE);
+        assert_true(r.reason == INFER_CACHE_REASON_OTHER_KV_TYPE && r.own_reason == INFER_CACHE_REASON_OTHER_KV_TYPE);
         close_all(&x);
     }
 }
@@ -292,7 +292,7 @@ static void test_evicted(void **state)
     struct setting x = open_with("llama", 400000, 0); /* about 12 pages of 32 KiB, and 6,250 bytes of ghosts: 190 elements */
     leave(&x, 0, 0, 130);
     leave(&x, 0, 130, 0);
-    assert_int_equal(ask(&x, 0, 130, NULL, 0).reason, INFER_CACHE_HIT);
+    assert_int_equal(ask(&x, 0, 130, NULL, 0).reason, INFER_CACHE_REASON_HIT);
     for (int i = 2; i < 6; i++) {
         infer_session *s = session_with(&x, 0, 0, NULL);
         append(&x, s, i, 0, 400 - (uint64_t)i * 50);
@@ -304,7 +304,7 @@ static void test_evicted(void **state)
     infer_cache_stats st = stats_of(x.engine);
     assert_true(st.evictions >= 2);
     infer_cache_report r = ask(&x, 0, 130, NULL, 0);
-    assert_true(r.reason == INFER_CACHE_EVICTED || r.reason == INFER_CACHE_ENDS || r.reason == INFER_CACHE_DIFFERS);
+    assert_true(r.reason == INFER_CACHE_REASON_EVICTED || r.reason == INFER_CACHE_REASON_ENDS || r.reason == INFER_CACHE_REASON_DIFFERS);
     print_message("# reason after eviction: %d; ghosts %llu\n", r.reason, (unsigned long long)st.ghosts);
     assert_int_equal(r.reused, 0);
     close_all(&x);
@@ -317,7 +317,7 @@ static void test_evicted(void **state)
         infer_session_release(s);
     }
     r = ask(&x, 0, 130, NULL, 0);
-    assert_int_equal(r.reason, INFER_CACHE_EVICTED);
+    assert_int_equal(r.reason, INFER_CACHE_REASON_EVICTED);
     assert_int_equal(r.difference, 0);
     close_all(&x);
 }
@@ -332,7 +332,7 @@ static void test_near_miss(void **state)
     append(&x, s, 1, 1100, 50);
     step(s);
     infer_cache_report r = report_of(s);
-    assert_int_equal(r.reason, INFER_CACHE_DIFFERS);
+    assert_int_equal(r.reason, INFER_CACHE_REASON_DIFFERS);
     assert_int_equal(r.reused, 1100);
     assert_int_equal(r.difference, 1100);
     assert_int_equal(r.near_length, 1200);
@@ -451,11 +451,11 @@ static void test_adapters(void **state)
         infer_cache_report r = report_of(s);
         if (page[set]) {
             assert_int_equal(r.reused, 69);
-            assert_int_equal(r.reason, INFER_CACHE_HIT);
+            assert_int_equal(r.reason, INFER_CACHE_REASON_HIT);
             assert_ptr_equal(s->kv[0].pages[0], page[set]);
         } else {
             assert_int_equal(r.reused, 0);
-            assert_int_equal(r.reason, i ? INFER_CACHE_OTHER_ADAPTERS : INFER_CACHE_EMPTY);
+            assert_int_equal(r.reason, i ? INFER_CACHE_REASON_OTHER_ADAPTERS : INFER_CACHE_REASON_EMPTY);
             page[set] = s->kv[0].pages[0];
             for (uint64_t other = 0; other < SETS; other++)
                 assert_true(other == set || page[other] != page[set]);
@@ -470,7 +470,7 @@ static void test_adapters(void **state)
     append(&x, s, 0, 33, 37);
     step(s);
     assert_int_equal(report_of(s).reused, 33);
-    assert_int_equal(report_of(s).reason, INFER_CACHE_OTHER_ADAPTERS);
+    assert_int_equal(report_of(s).reason, INFER_CACHE_REASON_OTHER_ADAPTERS);
     infer_session_release(s);
     close_all(&x);
 }
@@ -520,7 +520,7 @@ static void test_wanted_logits(void **state)
     assert_int_equal(x.g.n_vocab, 160);
     append(&x, s, 0, 0, 130);
     it.session = s;
-    it.logits = INFER_LOGITS_ALL;
+    it.logits = INFER_ROWS_ALL;
     ok(infer_step(&it, 1, NULL, &error));
     for (uint64_t i = 0; i < 130; i++) {
         ok(infer_session_logits(s, i, &row, &pos, &error));
@@ -532,7 +532,7 @@ static void test_wanted_logits(void **state)
     s = session_with(&x, 0, 0, NULL);
     append(&x, s, 0, 0, 130);
     it.session = s;
-    it.logits = INFER_LOGITS_MASK;
+    it.logits = INFER_ROWS_MASK;
     it.mask = mask;
     ok(infer_step(&it, 1, NULL, &error));
     assert_int_equal(it.done, 130);
@@ -545,7 +545,7 @@ static void test_wanted_logits(void **state)
     infer_session_release(s);
     s = session_with(&x, 0, 0, NULL);
     append(&x, s, 0, 0, 130);
-    it = (infer_step_item){.size = (uint32_t)sizeof it, .session = s, .logits = INFER_LOGITS_ALL};
+    it = (infer_step_item){.size = (uint32_t)sizeof it, .session = s, .logits = INFER_ROWS_ALL};
     ok(infer_step(&it, 1, NULL, &error));
     assert_int_equal(stats_of(x.engine).saved, 70);
     infer_session_release(s);
@@ -581,7 +581,7 @@ static void test_lives(void **state)
     ok(infer_session_append(t, ids, 170, &error));
     step(t);
     assert_int_equal(report_of(t).reused, 128);
-    assert_int_equal(report_of(t).reason, INFER_CACHE_ENDS);
+    assert_int_equal(report_of(t).reason, INFER_CACHE_REASON_ENDS);
     infer_session_release(t);
     append(&x, s, 4, 0, 30);
     step(s);

@@ -189,7 +189,7 @@ static void test_found_again(void **state)
     assert_true(stats_of(&y).disk_loaded > 0);
     assert_true(reused > LENGTH);
     close_all(&x);
-    ok(infer_engine_cache_flush(y.engine, &error)); /* all that is kept */
+    ok(infer_engine_cache_flush(y.engine, NULL, &error)); /* all that is kept */
     close_all(&y);
     x = open_with(1 << 24, 0, 0);
     for (int t = 0; t < TEXTS; t++)
@@ -209,7 +209,7 @@ static void test_strangers(void **state)
     empty();
     struct setting x = open_with(1 << 24, 0, 0);
     run_salted(&x, 0, "a");
-    ok(infer_engine_cache_flush(x.engine, &error));
+    ok(infer_engine_cache_flush(x.engine, NULL, &error));
     close_all(&x);
     x = open_with(1 << 24, 0, 0);
     assert_int_equal(run_salted(&x, 0, "b"), 0);
@@ -238,7 +238,7 @@ static void test_budgets(void **state)
     struct setting x = open_with(1 << 24, 700000, 0);
     for (int t = 0; t < TEXTS; t++) {
         run(&x, t);
-        ok(infer_engine_cache_flush(x.engine, &error));
+        ok(infer_engine_cache_flush(x.engine, NULL, &error));
         infer_cache_stats st = stats_of(&x);
         assert_true(st.disk_bytes <= 700000);
         assert_int_equal(st.disk_files, count(".kvc"));
@@ -253,7 +253,7 @@ static void test_budgets(void **state)
     x = open_with(1 << 24, 0, 500000);
     for (int t = 0; t < TEXTS; t++)
         run(&x, t);
-    ok(infer_engine_cache_flush(x.engine, &error));
+    ok(infer_engine_cache_flush(x.engine, NULL, &error));
     all = stats_of(&x);
     assert_true(all.disk_written <= 500000 && all.disk_skipped > 0 && all.disk_files > 0);
     close_all(&x);
@@ -269,7 +269,7 @@ static void test_damage(void **state)
         empty();
         struct setting x = open_with(1 << 24, 0, 0);
         run(&x, round % TEXTS);
-        ok(infer_engine_cache_flush(x.engine, &error));
+        ok(infer_engine_cache_flush(x.engine, NULL, &error));
         close_all(&x);
         assert_int_equal(count(".kvc"), 1);
         const char *name;
@@ -444,8 +444,8 @@ static void test_arguments(void **state)
     assert_true(infer_engine_create(&o, &e, NULL) < 0);
     o.cache_dir = NULL;
     ok(infer_engine_create(&o, &e, &error));
-    assert_int_equal(infer_engine_cache_flush(e, NULL), INFER_ERROR_STATE);
-    assert_int_equal(infer_engine_cache_flush(NULL, NULL), INFER_ERROR_ARGUMENT);
+    assert_int_equal(infer_engine_cache_flush(e, NULL, NULL), INFER_ERROR_STATE);
+    assert_int_equal(infer_engine_cache_flush(NULL, NULL, NULL), INFER_ERROR_ARGUMENT);
     infer_engine_release(e);
 }
 

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "infer/infer.h"
+#include "infer/state.h"
 #include "ok.h"
 
 #if defined(__has_feature)
@@ -82,7 +82,7 @@ static void warm_up(void)
     infer_step_item it;
     char *text = test_read_file(INFER_SOURCE_DIR "/tests/data/english.txt", &len);
     assert_non_null(text);
-    ok(infer_tokenize(infer_model_tokenizer(model), text, len < 40000 ? len : 40000, INFER_ADD_SPECIAL, ids, 65536, &n, &error));
+    ok(infer_tokenize(infer_model_tokenizer(model), text, len < 40000 ? len : 40000, INFER_TOKENIZE_ADD_SPECIAL, ids, 65536, &n, &error));
     free(text);
     assert_true(n >= prompt_length);
     INFER_INIT(&so);
@@ -468,7 +468,7 @@ static void test_in_an_answer(void **state)
     clear_board();
     INFER_INIT(&sampling);
     INFER_INIT(&go);
-    go.flags = INFER_IGNORE_EOS;
+    go.flags = INFER_GENERATE_IGNORE_EOS;
     ok(infer_sampling_default(&sampling, &error));
     sampling.seed = 11;
     ok(infer_checkpoint_session(warm, &s, &error));

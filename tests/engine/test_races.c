@@ -209,7 +209,7 @@ static infer_status generate(struct call *c)
     INFER_INIT(&o);
     INFER_INIT(&ev);
     o.max_tokens = TOKENS;
-    o.flags = INFER_IGNORE_EOS;
+    o.flags = INFER_GENERATE_IGNORE_EOS;
     infer_status st = infer_generate_begin(c->session, &o, &c->error);
     while (st == INFER_OK && ev.kind != INFER_EVENT_DONE) {
         INFER_INIT(&ev);

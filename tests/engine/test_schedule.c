@@ -266,7 +266,7 @@ static void cold_run(struct world *w, const struct shadow *is, uint32_t len)
     }
     INFER_INIT(&it);
     it.session = s;
-    it.logits = INFER_LOGITS_ALL;
+    it.logits = INFER_ROWS_ALL;
     good(w, infer_step(&it, 1, NULL, &error));
     for (uint32_t i = 0, node = is->kv; i < len; i++) {
         const float *row;
@@ -616,7 +616,7 @@ static void op_generate(struct world *w)
         good(w, infer_session_set_sampling(t->s, x, &error));
     }
     INFER_INIT(&o);
-    o.flags = INFER_IGNORE_EOS;
+    o.flags = INFER_GENERATE_IGNORE_EOS;
     o.max_tokens = 1 + rnd(w, 12);
     good(w, infer_generate_begin(t->s, &o, &error));
     t->is.generating = true;
@@ -662,7 +662,7 @@ static void op_graft(struct world *w)
     uint32_t count = growth(w, t, 100), recompute;
     count = count < computed - first ? count : computed - first;
     recompute = (uint32_t)rnd(w, count + 1);
-    infer_status st = infer_session_graft(t->s, k->c, first, count, recompute, NULL, &error);
+    infer_status st = infer_session_graft(t->s, k->c, first, count, recompute, NULL, NULL, &error);
     if (st == INFER_ERROR_STATE && info_of(t->s).computed < t->is.len)
         return;
     if (st == INFER_ERROR_LIMIT) {

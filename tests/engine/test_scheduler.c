@@ -405,8 +405,8 @@ static void test_arguments(void **state)
     REFUSED((bad.text = "x", bad.text_len = 1), INFER_ERROR_ARGUMENT, "ids");
     REFUSED((bad.id_count = 0, bad.text = "", bad.text_len = 0), INFER_ERROR_ARGUMENT, "ids"); /* empty */
     REFUSED(bad.n = 129, INFER_ERROR_ARGUMENT, "n");
-    REFUSED((bad.n = 2, bad.no_generate = 1), INFER_ERROR_ARGUMENT, "n");
-    REFUSED(bad.prompt_logprobs = 1, INFER_ERROR_ARGUMENT, "prompt_logprobs");
+    REFUSED((bad.n = 2, bad.flags = INFER_REQUEST_PROMPT_ONLY), INFER_ERROR_ARGUMENT, "n");
+    REFUSED(bad.flags = INFER_REQUEST_PROMPT_LOGPROBS, INFER_ERROR_ARGUMENT, "flags");
     REFUSED(bad.flags = INFER_REQUEST_CONTINUE, INFER_ERROR_ARGUMENT, "checkpoint");
     infer_sampling hot = c.sampling;
     hot.temperature = -1;

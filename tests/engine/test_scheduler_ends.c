@@ -79,11 +79,11 @@ static void on_first(void *user, infer_request *r, const infer_request_event *ev
 {
     struct chain *chain = user;
     (void)r;
-    if (ev->kind == INFER_REQUEST_DONE)
+    if (ev->kind == INFER_REQUEST_EVENT_DONE)
         chain->first = ev->finish_reason;
-    if (ev->kind == INFER_REQUEST_TOKEN)
+    if (ev->kind == INFER_REQUEST_EVENT_TOKEN)
         infer_request_cancel(r);
-    if (ev->kind == INFER_REQUEST_END)
+    if (ev->kind == INFER_REQUEST_EVENT_END)
         submit_limited(chain, sched_event, &chain->second);
 }
 

@@ -29,7 +29,7 @@ static bool scenario(infer_model *m, const infer_scheduler_options *o)
         infer_adapter_use use;
         sched_options(&cases[k], &got[2 * k], &ro, &use);
         ro.flags |= k ? INFER_REQUEST_ECHO : 0;
-        ro.prompt_logprobs = k == 1;
+        ro.flags |= k == 1 ? INFER_REQUEST_PROMPT_LOGPROBS : 0;
         ro.callback = k == 2 ? NULL : ro.callback;
         st = infer_scheduler_submit(s, &ro, k == 2 ? &polled : NULL, &error);
         assert_true(st == INFER_OK || st == INFER_ERROR_NO_MEMORY);

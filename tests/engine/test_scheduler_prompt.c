@@ -40,7 +40,7 @@ static void score(infer_model *m, const struct sched_case *c, double *out)
     ok(infer_session_create(m, &c->session, &s, &error));
     ok(infer_session_append(s, c->ids, c->n_ids, &error));
     it.session = s;
-    it.logits = INFER_LOGITS_ALL;
+    it.logits = INFER_ROWS_ALL;
     ok(infer_step(&it, 1, NULL, &error));
     for (uint64_t i = 1; i < c->n_ids; i++) {
         const float *row;
@@ -77,7 +77,7 @@ static void test_echo(void **state)
         infer_scheduler *s = sched_new(m, &so);
         memset(&got, 0, sizeof got);
         sched_options(&c, &got, &o, &use);
-        o.prompt_logprobs = scored;
+        o.flags |= scored ? INFER_REQUEST_PROMPT_LOGPROBS : 0;
         ok(infer_scheduler_submit(s, &o, &r, &error));
         sched_run(s);
         sched_same(&want, &got);
@@ -121,9 +121,9 @@ static void test_echo_is_the_text(void **state)
     INFER_INIT(&o);
     o.text = text;
     o.text_len = INFER_ZSTR;
-    o.text_flags = INFER_ADD_SPECIAL;
+    o.text_flags = INFER_TOKENIZE_ADD_SPECIAL;
     o.flags = INFER_REQUEST_ECHO;
-    o.no_generate = 1;
+    o.flags |= INFER_REQUEST_PROMPT_ONLY;
     o.callback = sched_event;
     o.callback_user = &got;
     ok(infer_scheduler_submit(s, &o, NULL, &error));
@@ -215,7 +215,7 @@ static void test_checkpoints(void **state)
         sched_options(&echoed, &got, &o, &use);
         o.flags |= INFER_REQUEST_CONTINUE;
         o.checkpoint = ckpt;
-        o.prompt_logprobs = 1;
+        o.flags |= INFER_REQUEST_PROMPT_LOGPROBS;
         ok(infer_scheduler_submit(s, &o, NULL, &error));
         sched_run(s);
         assert_int_equal(got.n_told, 5);
@@ -380,11 +380,11 @@ static void on_link(void *user, infer_request *r, const infer_request_event *ev)
     infer_request_info i;
     INFER_INIT(&i);
     ok(infer_request_get_info(r, &i, &error));
-    if (ev->kind == INFER_REQUEST_TOKEN && c->left == 2)
+    if (ev->kind == INFER_REQUEST_EVENT_TOKEN && c->left == 2)
         infer_request_cancel(r);
-    if (ev->kind == INFER_REQUEST_DONE)
+    if (ev->kind == INFER_REQUEST_EVENT_DONE)
         c->cancelled += ev->finish_reason == INFER_FINISH_CANCELLED;
-    if (ev->kind != INFER_REQUEST_END)
+    if (ev->kind != INFER_REQUEST_EVENT_END)
         return;
     c->ended++;
     if (--c->left > 0)
@@ -425,13 +425,13 @@ static void on_end(void *user, infer_request *r, const infer_request_event *ev)
     struct chain *c = user;
     infer_request_options o;
     (void)r;
-    c->cancelled += ev->kind == INFER_REQUEST_DONE && ev->finish_reason == INFER_FINISH_CANCELLED;
-    c->ended += ev->kind == INFER_REQUEST_END;
+    c->cancelled += ev->kind == INFER_REQUEST_EVENT_DONE && ev->finish_reason == INFER_FINISH_CANCELLED;
+    c->ended += ev->kind == INFER_REQUEST_EVENT_END;
     INFER_INIT(&o);
     o.text = "Once";
     o.text_len = 4;
     o.callback = on_end;
-    if (ev->kind == INFER_REQUEST_END)
+    if (ev->kind == INFER_REQUEST_EVENT_END)
         assert_int_equal(infer_scheduler_submit(c->s, &o, NULL, NULL), INFER_ERROR_STATE);
 }
 
@@ -463,7 +463,7 @@ static void test_release_ends_all(void **state)
     INFER_INIT(&ev);
     for (int i = 0; i < 3; i++) { /* a request outlives its scheduler */
         ok(infer_request_next(kept, &ev, &error));
-        assert_int_equal(ev.kind, i < 2 ? INFER_REQUEST_DONE : INFER_REQUEST_END);
+        assert_int_equal(ev.kind, i < 2 ? INFER_REQUEST_EVENT_DONE : INFER_REQUEST_EVENT_END);
     }
     assert_int_equal(sched_request_info(kept).generated_tokens, 0);
     infer_request_release(kept);

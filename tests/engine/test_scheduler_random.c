@@ -77,7 +77,7 @@ static void submit(infer_scheduler *s, struct live *l, int model, uint64_t *seed
     l->c.flags |= (test_rand(seed) % 5 == 0 ? INFER_REQUEST_ECHO : 0) | (test_rand(seed) % 5 == 0 ? INFER_REQUEST_KEEP : 0);
     l->asked = test_rand(seed) % 3 == 0;
     sched_options(&l->c, l->got, &o, &use);
-    o.prompt_logprobs = (l->c.flags & INFER_REQUEST_ECHO) && test_rand(seed) % 2;
+    o.flags |= (l->c.flags & INFER_REQUEST_ECHO) && test_rand(seed) % 2 ? INFER_REQUEST_PROMPT_LOGPROBS : 0;
     if (l->asked)
         o.callback = NULL;
     l->got[0].cancel_after = test_rand(seed) % 10 == 0 ? 3 : 0;

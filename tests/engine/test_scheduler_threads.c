@@ -15,7 +15,7 @@ static atomic_int ended, stop;
 static void on_event(void *user, infer_request *r, const infer_request_event *ev)
 {
     sched_event(user, r, ev);
-    if (ev->kind == INFER_REQUEST_END)
+    if (ev->kind == INFER_REQUEST_EVENT_END)
         atomic_fetch_add(&ended, 1);
 }
 
@@ -54,7 +54,7 @@ static void *submit_many(void *arg)
             infer_status st = infer_request_next(r[k], &ev, NULL);
             if (st == INFER_OK)
                 on_event(&got[t->first + k], r[k], &ev);
-            done = st == INFER_OK && ev.kind == INFER_REQUEST_END;
+            done = st == INFER_OK && ev.kind == INFER_REQUEST_EVENT_END;
         }
         if (infer_request_get_info(r[k], &i, NULL) != INFER_OK)
             abort();

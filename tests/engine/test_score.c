@@ -74,7 +74,7 @@ static void make_reference(const struct ckpt_model *m, int32_t kv_type, const in
     ok(infer_session_append(s, ids, n, &error));
     INFER_INIT(&it);
     it.session = s;
-    it.logits = INFER_LOGITS_ALL;
+    it.logits = INFER_ROWS_ALL;
     ok(infer_step(&it, 1, NULL, &error));
     for (uint64_t i = 1; i < n; i++) {
         const float *row;
@@ -133,7 +133,7 @@ static void test_reference(void **state)
                         infer_step_item it;
                         INFER_INIT(&it);
                         it.session = s;
-                        it.logits = l % 2 ? INFER_LOGITS_ALL : INFER_LOGITS_NONE;
+                        it.logits = l % 2 ? INFER_ROWS_ALL : INFER_ROWS_NONE;
                         ok(infer_step(&it, 1, NULL, &error));
                     }
                     uint64_t first = way == 3 ? n / 2 : n; /* in two calls */
@@ -196,7 +196,7 @@ static void test_sampled(void **state)
     ok(infer_session_set_sampling(t, &so, &error));
     infer_generate_options go;
     INFER_INIT(&go);
-    go.flags = INFER_IGNORE_EOS;
+    go.flags = INFER_GENERATE_IGNORE_EOS;
     ckpt_append(&m, s, 0, 20);
     ckpt_append(&m, t, 0, 20);
     ok(infer_generate_begin(s, &go, &error));

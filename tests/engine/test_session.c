@@ -79,7 +79,7 @@ static void test_context_limits(void **state)
     assert_int_equal(infer_session_truncate(s, UINT64_MAX, NULL, NULL), INFER_ERROR_ARGUMENT);
     ok(infer_session_truncate(s, 8, NULL, &error));
     ok(infer_session_append(s, g.prompt, 2, &error));
-    ok(step_one(s, INFER_LOGITS_LAST, 0, NULL, NULL));
+    ok(step_one(s, INFER_ROWS_LAST, 0, NULL, NULL));
     infer_event ev;
     INFER_INIT(&ev);
     ok(infer_generate_begin(s, NULL, &error));
@@ -114,16 +114,16 @@ static void test_logits_choices(void **state)
     uint64_t pos, done;
     assert_int_equal(infer_session_logits(s, 0, &row, &pos, NULL), INFER_ERROR_STATE);
     ok(infer_session_append(s, g.prompt, 20, &error));
-    ok(step_one(s, INFER_LOGITS_LAST, 5, NULL, &done)); /* not the last pending one: no logits */
+    ok(step_one(s, INFER_ROWS_LAST, 5, NULL, &done)); /* not the last pending one: no logits */
     assert_int_equal(done, 5);
     assert_int_equal(info_of(s).logits_rows, 0);
-    ok(step_one(s, INFER_LOGITS_NONE, 5, NULL, &done));
+    ok(step_one(s, INFER_ROWS_NONE, 5, NULL, &done));
     assert_int_equal(info_of(s).computed, 10);
     uint8_t mask[10] = {0, 1, 0, 0, 1, 1, 0, 0, 0, 0};
     infer_step_item it;
     INFER_INIT(&it);
     it.session = s;
-    it.logits = INFER_LOGITS_MASK;
+    it.logits = INFER_ROWS_MASK;
     assert_int_equal(infer_step(&it, 1, NULL, NULL), INFER_ERROR_ARGUMENT); /* no mask */
     it.mask = mask;
     ok(infer_step(&it, 1, NULL, &error));
@@ -135,17 +135,17 @@ static void test_logits_choices(void **state)
     }
     assert_int_equal(infer_session_logits(s, 3, &row, &pos, NULL), INFER_ERROR_ARGUMENT);
     ok(infer_session_append(s, g.prompt, 1, &error));
-    ok(step_one(s, INFER_LOGITS_LAST, 0, NULL, NULL));
+    ok(step_one(s, INFER_ROWS_LAST, 0, NULL, NULL));
     ok(infer_session_logits(s, 0, &row, &pos, &error));
     assert_int_equal(pos, 20);
     float kept = row[3];
-    ok(step_one(s, INFER_LOGITS_LAST, 0, NULL, &done)); /* nothing pending: logits stay */
+    ok(step_one(s, INFER_ROWS_LAST, 0, NULL, &done)); /* nothing pending: logits stay */
     assert_int_equal(done, 0);
     ok(infer_session_logits(s, 0, &row, &pos, &error));
     assert_memory_equal(&kept, &row[3], sizeof kept);
     ok(infer_session_truncate(s, 21, NULL, &error)); /* rolled back to where it is: a step gives the logits again */
     assert_int_equal(infer_session_logits(s, 0, &row, &pos, NULL), INFER_ERROR_STATE);
-    ok(step_one(s, INFER_LOGITS_LAST, 0, NULL, &done));
+    ok(step_one(s, INFER_ROWS_LAST, 0, NULL, &done));
     assert_int_equal(done, 1);
     ok(infer_session_logits(s, 0, &row, &pos, &error));
     assert_int_equal(pos, 20);
@@ -164,7 +164,7 @@ static void test_cancel(void **state)
     ok(infer_session_append(s, g.prompt, g.n_prompt, &error));
     ok(infer_session_append(t, g.prompt, g.n_prompt, &error));
     infer_cancel_set(c);
-    assert_int_equal(step_one(s, INFER_LOGITS_LAST, 0, c, &done), INFER_ERROR_CANCELLED);
+    assert_int_equal(step_one(s, INFER_ROWS_LAST, 0, c, &done), INFER_ERROR_CANCELLED);
     assert_int_equal(done, 0);
     assert_int_equal(info_of(s).computed, 0);
     assert_int_equal(info_of(s).length, g.n_prompt);
@@ -176,7 +176,7 @@ static void test_cancel(void **state)
     ok(infer_generate_next(s, &ev, c, &error)); /* may be repeated */
     assert_int_equal(ev.kind, INFER_EVENT_PREFILL);
     assert_int_equal(ev.done, ev.total);
-    ok(step_one(t, INFER_LOGITS_LAST, 0, NULL, NULL));
+    ok(step_one(t, INFER_ROWS_LAST, 0, NULL, NULL));
     ok(infer_session_logits(s, 0, &a, NULL, &error));
     ok(infer_session_logits(t, 0, &b, NULL, &error));
     assert_memory_equal(a, b, g.n_vocab * sizeof *a);
@@ -268,14 +268,14 @@ static void test_kv_budget(void **state)
     ok(infer_session_create(m, NULL, &s, &error));
     ok(infer_session_create(m, NULL, &t, &error));
     ok(infer_session_append(s, g.prompt, g.n_prompt, &error));
-    ok(step_one(s, INFER_LOGITS_LAST, 0, NULL, NULL));
+    ok(step_one(s, INFER_ROWS_LAST, 0, NULL, NULL));
     uint64_t appended = 0, computed;
     infer_status st = INFER_OK;
     for (int i = 0; i < 20 && st == INFER_OK; i++) {
         ok(infer_session_append(t, g.prompt, 40, &error));
         appended += 40;
         computed = info_of(t).computed;
-        st = step_one(t, INFER_LOGITS_LAST, 0, NULL, NULL);
+        st = step_one(t, INFER_ROWS_LAST, 0, NULL, NULL);
     }
     assert_int_equal(st, INFER_ERROR_LIMIT);
     assert_int_equal(info_of(t).computed, computed);
@@ -284,7 +284,7 @@ static void test_kv_budget(void **state)
     ok(infer_engine_get_info(e, &ei, &error));
     assert_true(ei.kv_bytes <= o.kv_budget && ei.kv_bytes > 0);
     infer_session_release(s); /* makes room */
-    ok(step_one(t, INFER_LOGITS_LAST, 0, NULL, NULL));
+    ok(step_one(t, INFER_ROWS_LAST, 0, NULL, NULL));
     infer_session_release(t);
     infer_model_release(m);
     infer_engine_release(e);
@@ -345,7 +345,7 @@ static void test_generate_after_steps(void **state)
         INFER_INIT(&it);
         it.session = s;
         it.mask = mask;
-        it.logits = round == 1 || round == 3 ? INFER_LOGITS_MASK : INFER_LOGITS_NONE;
+        it.logits = round == 1 || round == 3 ? INFER_ROWS_MASK : INFER_ROWS_NONE;
         if (round == 1 || round == 2)
             ok(infer_step(&it, 1, NULL, &error));
         ok(infer_generate_begin(s, NULL, &error));

@@ -175,7 +175,7 @@ static void test_graft(void **state)
         feed(&x, whole, false, 0, 120);
         ok(infer_checkpoint_create(whole, &c, &error));
         feed(&x, s, false, 0, 50);
-        ok(infer_session_graft(s, c, 50, 60, 10, NULL, &error));
+        ok(infer_session_graft(s, c, 50, 60, 10, NULL, NULL, &error));
         ok(infer_session_get_info(s, &info, &error));
         assert_int_equal(info.approximate, 0);
         assert_int_equal(info.length, 110);

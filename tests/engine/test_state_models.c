@@ -313,7 +313,7 @@ static void generate(infer_session *s, const struct setting *x, int32_t *ids, fl
     set.repetition_penalty = 1.1f;
     ok(infer_session_set_sampling(s, &set, &error));
     o.max_tokens = GENERATED;
-    o.flags = INFER_IGNORE_EOS;
+    o.flags = INFER_GENERATE_IGNORE_EOS;
     ok(infer_generate_begin(s, &o, &error));
     while (ev.kind != INFER_EVENT_DONE) {
         INFER_INIT(&ev);

@@ -60,7 +60,7 @@ static infer_status answer(struct worker *w, infer_session *s, uint64_t i)
     infer_status st = infer_session_get_info(s, &info, NULL);
     if (st != INFER_OK || info.length >= PROMPT + TOKENS)
         return st;
-    o.flags = INFER_IGNORE_EOS;
+    o.flags = INFER_GENERATE_IGNORE_EOS;
     o.max_tokens = PROMPT + TOKENS - info.length;
     st = infer_generate_begin(s, &o, NULL);
     do {

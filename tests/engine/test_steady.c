@@ -108,9 +108,9 @@ static void test_generate(void **state)
         sampling.top_logprobs = 3;
         sampling.logprobs = 1;
         ok(infer_session_set_sampling(s, &sampling, &error));
-        ok(infer_session_append_text(s, "Once upon a time", INFER_ZSTR, INFER_ADD_SPECIAL, &error));
+        ok(infer_session_append_text(s, "Once upon a time", INFER_ZSTR, INFER_TOKENIZE_ADD_SPECIAL, &error));
         INFER_INIT(&o);
-        o.flags = INFER_IGNORE_EOS;
+        o.flags = INFER_GENERATE_IGNORE_EOS;
         ok(infer_generate_begin(s, &o, &error));
         INFER_INIT(&info);
         do {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fuzz/fuzz.h"
-#include "infer/infer.h"
+#include "infer/state.h"
 
 #define SLOTS 6
 #define MAX_LEN 400
@@ -259,7 +259,7 @@ static void op_graft(struct world *w)
     infer_checkpoint *c = NULL;
     if (!from->s || (count < MAX_LEN && t->len + count > MAX_LEN) || infer_checkpoint_create(from->s, &c, NULL) != INFER_OK)
         return;
-    infer_status st = infer_session_graft(t->s, c, first, count, a % 4 ? 0 : b % 9, &rerun, NULL);
+    infer_status st = infer_session_graft(t->s, c, first, count, a % 4 ? 0 : b % 9, &rerun, NULL, NULL);
     infer_checkpoint_release(c);
     if (st != INFER_OK)
         return;

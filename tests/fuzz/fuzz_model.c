@@ -233,7 +233,7 @@ static void check_again(infer_session *s, uint32_t vocab)
     uint64_t n = info.length / 2 < 64 ? info.length / 2 : 64;
     if (infer_session_tokens(s, 0, n, ids, NULL) == INFER_OK && infer_session_append(f, ids, n, NULL) == INFER_OK &&
         infer_session_truncate(s, n, NULL, NULL) == INFER_OK) {
-        infer_status a = step(s, INFER_LOGITS_LAST), b = step(f, INFER_LOGITS_LAST);
+        infer_status a = step(s, INFER_ROWS_LAST), b = step(f, INFER_ROWS_LAST);
         const float *x = last_logits(s), *y = last_logits(f);
         if (a == INFER_OK && b == INFER_OK && x && y)
             demand(memcmp(x, y, vocab * sizeof *x) == 0, "a fork computes something else");
@@ -251,7 +251,7 @@ static void add_prompt(infer_session *s, const infer_model *m)
     o.max_steps = 20000;
     o.max_memory = 4 << 20;
     if (infer_template_render(infer_model_template(m), CHAT, sizeof CHAT - 1, &o, text, sizeof text, &n, NULL) == INFER_OK)
-        infer_session_append_text(s, text, n < 60 ? n : 60, INFER_ADD_SPECIAL | INFER_PARSE_SPECIAL, NULL);
+        infer_session_append_text(s, text, n < 60 ? n : 60, INFER_TOKENIZE_ADD_SPECIAL | INFER_TOKENIZE_PARSE_SPECIAL, NULL);
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
         infer_session_append(s, ids + i, 1, NULL);
 }
@@ -295,7 +295,7 @@ static void use(infer_model *m, uint8_t how)
     o.n_ctx = how & 4 ? 40 : 0;
     o.kv_type = how & 8 ? INFER_KV_F32 : INFER_KV_F16;
     g.max_tokens = 3;
-    g.flags = how & 16 ? INFER_IGNORE_EOS | INFER_SHOW_SPECIAL_TEXT : 0;
+    g.flags = how & 16 ? INFER_GENERATE_IGNORE_EOS | INFER_GENERATE_SHOW_SPECIAL : 0;
     demand(infer_model_get_info(m, &info, NULL) == INFER_OK, "no model info");
     use_embed(m, &info);
     if (infer_session_create(m, &o, &s, NULL) != INFER_OK)

@@ -79,22 +79,22 @@ static void hear(struct asked *r, const infer_request_event *e)
     demand(!r->ended, "an event after the end");
     demand(e->text != NULL && e->choice < (r->o.n ? r->o.n : 1), "an odd event");
     switch (e->kind) {
-    case INFER_REQUEST_STARTED:
+    case INFER_REQUEST_EVENT_STARTED:
         demand(!r->started && e->total == r->o.id_count && e->done <= e->total, "an odd start");
         r->started = true;
         return;
-    case INFER_REQUEST_TOKEN:
+    case INFER_REQUEST_EVENT_TOKEN:
         demand(r->started && !c->reason && c->n < r->generate.max_tokens && e->id >= 0, "a token out of place");
         c->ids[c->n] = e->id;
         c->logprobs[c->n++] = e->logprob;
         return;
-    case INFER_REQUEST_DONE:
+    case INFER_REQUEST_EVENT_DONE:
         demand(!c->reason && e->finish_reason, "a choice ends twice");
         demand((e->finish_reason == INFER_FINISH_ERROR) == (e->error != NULL), "an error that is none");
         demand(e->finish_reason != INFER_FINISH_CANCELLED || r->cancelled || r->gone, "cancelled by nobody");
         c->reason = e->finish_reason;
         return;
-    case INFER_REQUEST_END:
+    case INFER_REQUEST_EVENT_END:
         for (uint32_t i = 0; i < (r->o.n ? r->o.n : 1); i++)
             demand(r->choices[i].reason != 0, "the end before all choices have ended");
         r->ended = true;
@@ -109,7 +109,7 @@ static void on_event(void *user, infer_request *request, const infer_request_eve
     struct asked *r = user;
     demand(request != NULL && (!r->handle || r->handle == request), "an event of another request");
     hear(r, e);
-    if (e->kind == INFER_REQUEST_TOKEN && r->o.client == 3 && e->choice == 0 && r->choices[0].n == 3) { /* from inside */
+    if (e->kind == INFER_REQUEST_EVENT_TOKEN && r->o.client == 3 && e->choice == 0 && r->choices[0].n == 3) { /* from inside */
         r->cancelled = true;
         infer_request_cancel(request);
     }
@@ -245,7 +245,7 @@ static void compare_alone(const struct asked *r, uint32_t number)
     uint64_t n = 0;
     int32_t reason = 0;
     sampling.seed += number;
-    g.flags = r->o.flags & INFER_REQUEST_IGNORE_EOS ? INFER_IGNORE_EOS : 0;
+    g.flags = r->o.flags & INFER_REQUEST_IGNORE_EOS ? INFER_GENERATE_IGNORE_EOS : 0;
     demand(infer_session_create(model, NULL, &s, NULL) == INFER_OK && infer_session_append(s, r->ids, r->o.id_count, NULL) == INFER_OK
                && infer_session_set_sampling(s, &sampling, NULL) == INFER_OK && infer_generate_begin(s, &g, NULL) == INFER_OK,
            "no session");

@@ -13,7 +13,7 @@ static void round_trip(const infer_tokenizer *t, const char *text, size_t len, u
     struct token_ids ids;
     struct buf out;
     infer_error err;
-    infer_detokenizer state = {.size = (uint32_t)sizeof state, .flags = flags & INFER_SHOW_SPECIAL};
+    infer_detokenizer state = {.size = (uint32_t)sizeof state, .flags = flags & INFER_DETOKENIZE_SHOW_SPECIAL};
     token_ids_init(&ids, tokenizer_alloc(t));
     buf_init(&out, tokenizer_alloc(t), 0);
     if (tokenizer_encode(t, text, len, flags, &ids, &err) == INFER_OK)
@@ -55,9 +55,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (tokenizer_create(&env_default, f, &t, &err) == INFER_OK) {
         size_t tail = size < MAX_TEXT ? size : MAX_TEXT;
         look_at_tokens(t);
-        round_trip(t, text, sizeof text - 1, INFER_ADD_SPECIAL);
-        round_trip(t, text, sizeof text - 1, INFER_PARSE_SPECIAL | INFER_SHOW_SPECIAL);
-        round_trip(t, (const char *)data + size - tail, tail, INFER_ADD_SPECIAL | INFER_PARSE_SPECIAL);
+        round_trip(t, text, sizeof text - 1, INFER_TOKENIZE_ADD_SPECIAL);
+        round_trip(t, text, sizeof text - 1, INFER_TOKENIZE_PARSE_SPECIAL | INFER_DETOKENIZE_SHOW_SPECIAL);
+        round_trip(t, (const char *)data + size - tail, tail, INFER_TOKENIZE_ADD_SPECIAL | INFER_TOKENIZE_PARSE_SPECIAL);
         tokenizer_release(t);
     }
     file_release(f);

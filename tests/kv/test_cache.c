@@ -177,7 +177,7 @@ static void test_split_everywhere(void **state)
             sim_id(&b, i < cut ? 1 : 2);
         struct kv_cache_found found = sim_find(&f, &b, &d);
         assert_int_equal(found.matched, cut);
-        assert_int_equal(found.reason, cut == 200 ? INFER_CACHE_ENDS : INFER_CACHE_DIFFERS);
+        assert_int_equal(found.reason, cut == 200 ? INFER_CACHE_REASON_ENDS : INFER_CACHE_REASON_DIFFERS);
         assert_int_equal(found.difference, cut);
         assert_int_equal(sim_compute(&f, &b, 210), INFER_OK);
         sim_add(&f, &b, &d, 210);
@@ -191,7 +191,7 @@ static void test_split_everywhere(void **state)
                 sim_id(&c, which && i >= cut ? 2 : 1);
             found = sim_find(&f, &c, &d);
             assert_int_equal(found.matched, 199);
-            assert_int_equal(found.reason, INFER_CACHE_HIT);
+            assert_int_equal(found.reason, INFER_CACHE_REASON_HIT);
             assert_true(found.reused >= (cut < 199 ? cut : 199) || found.reused == 199);
             sim_free(&f, &c);
         }
@@ -327,7 +327,7 @@ static void op_begin(struct round_state *r, int i)
     if (found.matched > want)
         fail_msg("found %d of %d", (int)found.matched, (int)want);
     if (found.matched < want) {
-        assert_int_equal(found.reason, INFER_CACHE_EVICTED);
+        assert_int_equal(found.reason, INFER_CACHE_REASON_EVICTED);
         r->evicted++;
     }
     r->finds++;

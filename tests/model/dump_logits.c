@@ -85,7 +85,7 @@ int main(int argc, char **argv)
             INFER_INIT(&it);
             it.session = s;
             it.max_elements = 64;
-            it.logits = INFER_LOGITS_ALL;
+            it.logits = INFER_ROWS_ALL;
             check(infer_step(&it, 1, NULL, &error));
             for (uint64_t r = 0; r < it.done; r++) {
                 const float *row;

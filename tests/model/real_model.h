@@ -38,7 +38,7 @@ static inline void real_ids(const infer_model *m, int32_t *ids, uint64_t count)
     uint64_t n;
     char *text = test_read_file(INFER_SOURCE_DIR "/tests/data/english.txt", &len);
     assert_non_null(text);
-    ok(infer_tokenize(infer_model_tokenizer(m), text, len < 20000 ? len : 20000, INFER_ADD_SPECIAL, all, 65536, &n, &error));
+    ok(infer_tokenize(infer_model_tokenizer(m), text, len < 20000 ? len : 20000, INFER_TOKENIZE_ADD_SPECIAL, all, 65536, &n, &error));
     assert_true(n >= count);
     memcpy(ids, all, count * sizeof *ids);
     free(text);

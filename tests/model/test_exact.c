@@ -61,7 +61,7 @@ static void step(infer_session *s, uint64_t max, const struct golden *g, float *
     INFER_INIT(&it);
     it.session = s;
     it.max_elements = max;
-    it.logits = INFER_LOGITS_ALL;
+    it.logits = INFER_ROWS_ALL;
     ok(infer_step(&it, 1, NULL, &error));
     collect(s, g, out);
 }
@@ -180,7 +180,7 @@ static void test_batches(void **state)
             at[i] += n;
             INFER_INIT(&it[n_items]);
             it[n_items].session = s[i];
-            it[n_items].logits = INFER_LOGITS_ALL;
+            it[n_items].logits = INFER_ROWS_ALL;
             who[n_items++] = i;
         }
         ok(infer_step(it, n_items, NULL, &error));
@@ -216,7 +216,7 @@ static void test_mixed(void **state)
         for (int i = 0; i < N; i++) {
             INFER_INIT(&it[i]);
             it[i].session = s[i];
-            it[i].logits = INFER_LOGITS_ALL;
+            it[i].logits = INFER_ROWS_ALL;
             if (i >= PROMPTS) {
                 ok(infer_session_append(s[i], f.g.prompt + at, 1, &error));
             } else if (at % 29 == 0) { /* a new one takes the place of the last */

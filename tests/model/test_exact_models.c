@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "infer/infer.h"
+#include "infer/state.h"
 #include "ok.h"
 #include "real_model.h"
 
@@ -93,7 +93,7 @@ static void step(const struct run *r, struct seq *q, uint32_t n, const uint64_t 
         INFER_INIT(&it[i]);
         it[i].session = q[i].s;
         it[i].max_elements = max[i];
-        it[i].logits = INFER_LOGITS_MASK;
+        it[i].logits = INFER_ROWS_MASK;
         it[i].mask = mask[i];
         for (uint64_t k = 0; q[i].at + k < q[i].len; k++)
             mask[i][k] = wanted(q[i].at + k);
@@ -271,7 +271,7 @@ static void test_cache(void **state)
         assert_int_equal(answer(&r, ids, 0, got), splits[i]);
         assert_memory_equal(want, got, bytes);
     }
-    ok(infer_engine_cache_flush(infer_model_engine(r.model), &error));
+    ok(infer_engine_cache_flush(infer_model_engine(r.model), NULL, &error));
     infer_model_release(r.model);
     run_open(&r); /* as after a restart */
     assert_int_equal(answer(&r, ids, 0, got), LONG - 1);

@@ -42,7 +42,7 @@ static void run_prompt(infer_session *s, const struct golden *g, float *out)
     infer_step_item it;
     INFER_INIT(&it);
     it.session = s;
-    it.logits = INFER_LOGITS_ALL;
+    it.logits = INFER_ROWS_ALL;
     ok(infer_session_append(s, g->prompt, g->n_prompt, &error));
     ok(infer_step(&it, 1, NULL, &error));
     assert_int_equal(it.done, g->n_prompt);
@@ -285,7 +285,7 @@ static void test_tiny(void **state)
             want[n++] = (int32_t)strtol(p + 1, NULL, 10);
     assert_int_equal(n, 64);
     infer_session *s = open_session_at(INFER_SOURCE_DIR "/models/tiny.gguf", INFER_NUMERICS_PRECISE, INFER_KV_F32);
-    ok(infer_session_append_text(s, "Once upon a time", INFER_ZSTR, INFER_ADD_SPECIAL, &error));
+    ok(infer_session_append_text(s, "Once upon a time", INFER_ZSTR, INFER_TOKENIZE_ADD_SPECIAL, &error));
     int32_t got[32];
     ok(infer_session_tokens(s, 0, (uint64_t)n_head, got, &error));
     assert_memory_equal(head, got, (size_t)n_head * sizeof *got);

@@ -52,7 +52,7 @@ static void run_prompt(infer_session *s, const struct golden *g, float *out)
     infer_step_item it;
     INFER_INIT(&it);
     it.session = s;
-    it.logits = INFER_LOGITS_ALL;
+    it.logits = INFER_ROWS_ALL;
     ok(infer_session_append(s, g->prompt, g->n_prompt, &error));
     ok(infer_step(&it, 1, NULL, &error));
     for (uint32_t i = 0; i < g->n_prompt; i++) {

@@ -151,7 +151,7 @@ static infer_session *run(infer_model *m, const int32_t *ids, uint64_t n)
     ok(infer_session_append(s, ids, n, &error));
     INFER_INIT(&it);
     it.session = s;
-    it.logits = INFER_LOGITS_ALL;
+    it.logits = INFER_ROWS_ALL;
     ok(infer_step(&it, 1, NULL, &error));
     return s;
 }
@@ -447,7 +447,7 @@ static void test_stories(void **state)
         (void)snprintf(path, sizeof path, INFER_SHARED_DIR "/data/models/%s.gguf", names[i]);
         infer_model *m = open_path(path);
         ok(infer_session_create(m, NULL, &s, &error));
-        ok(infer_session_append_text(s, "", 0, INFER_ADD_SPECIAL, &error));
+        ok(infer_session_append_text(s, "", 0, INFER_TOKENIZE_ADD_SPECIAL, &error));
         INFER_INIT(&o);
         o.max_tokens = 120;
         ok(infer_generate_begin(s, &o, &error));

@@ -69,9 +69,9 @@ static void test_special(void **state)
     assert_int_equal(infer_tokenizer_get_info(t, &info, NULL), INFER_OK);
     int32_t tool = (int32_t)info.vocab_size - 1, ids[64];
     expect(t, "", 0, 0, NULL, 0);
-    expect(t, NULL, 0, INFER_ADD_SPECIAL, IDS(0));
-    expect(t, "<|begin|><|end|>", INFER_ZSTR, INFER_PARSE_SPECIAL, IDS(0, 1));
-    expect(t, "<|end|><tool>", INFER_ZSTR, INFER_PARSE_SPECIAL | INFER_ADD_SPECIAL, IDS(0, 1, tool));
+    expect(t, NULL, 0, INFER_TOKENIZE_ADD_SPECIAL, IDS(0));
+    expect(t, "<|begin|><|end|>", INFER_ZSTR, INFER_TOKENIZE_PARSE_SPECIAL, IDS(0, 1));
+    expect(t, "<|end|><tool>", INFER_ZSTR, INFER_TOKENIZE_PARSE_SPECIAL | INFER_TOKENIZE_ADD_SPECIAL, IDS(0, 1, tool));
     uint64_t n = plain(t, "<|end|>", ids); /* not parsed: text */
     assert_true(n > 1);
     assert_int_equal(plain(t, "<tool>", ids), 1); /* user-defined: always */
@@ -83,7 +83,7 @@ static void test_special(void **state)
     assert_int_equal(infer_detokenize(t, IDS(0, tool, 1), 0, text, sizeof text, &len, NULL), INFER_OK);
     assert_int_equal(len, 6);
     assert_memory_equal(text, "<tool>", 6);
-    assert_int_equal(infer_detokenize(t, IDS(0, tool, 1), INFER_SHOW_SPECIAL, text, sizeof text, &len, NULL), INFER_OK);
+    assert_int_equal(infer_detokenize(t, IDS(0, tool, 1), INFER_DETOKENIZE_SHOW_SPECIAL, text, sizeof text, &len, NULL), INFER_OK);
     assert_int_equal(len, 22);
     assert_memory_equal(text, "<|begin|><tool><|end|>", 22);
     infer_tokenizer_release(t);
@@ -92,12 +92,12 @@ static void test_special(void **state)
     memmove(ids + 1, ids, n * sizeof *ids);
     ids[0] = 2;
     ids[n + 1] = 3;
-    expect(t, "the book", 8, INFER_ADD_SPECIAL, ids, n + 2);
+    expect(t, "the book", 8, INFER_TOKENIZE_ADD_SPECIAL, ids, n + 2);
     infer_tokenizer_release(t);
     t = open_tokenizer(DATA_DIR "unigram.gguf");
     n = plain(t, "the book", ids);
     ids[n] = 2; /* EOS */
-    expect(t, "the book", 8, INFER_ADD_SPECIAL, ids, n + 1);
+    expect(t, "the book", 8, INFER_TOKENIZE_ADD_SPECIAL, ids, n + 1);
     infer_tokenizer_release(t);
 }
 
@@ -125,17 +125,17 @@ static void test_buffers(void **state)
     int32_t ids[128], small[128];
     char out[256], cut[256];
     uint64_t n, need, len;
-    assert_int_equal(infer_tokenize(t, text, INFER_ZSTR, INFER_ADD_SPECIAL, ids, 128, &n, NULL), INFER_OK);
+    assert_int_equal(infer_tokenize(t, text, INFER_ZSTR, INFER_TOKENIZE_ADD_SPECIAL, ids, 128, &n, NULL), INFER_OK);
     memset(small, 0x55, sizeof small);
     infer_error err;
     INFER_INIT(&err);
-    assert_int_equal(infer_tokenize(t, text, INFER_ZSTR, INFER_ADD_SPECIAL, small, n - 1, &need, &err), INFER_ERROR_BUFFER);
+    assert_int_equal(infer_tokenize(t, text, INFER_ZSTR, INFER_TOKENIZE_ADD_SPECIAL, small, n - 1, &need, &err), INFER_ERROR_BUFFER);
     assert_int_equal(err.code, INFER_ERROR_BUFFER);
     assert_int_equal(need, n);
     assert_int_equal(small[0], 0x55555555);
-    assert_int_equal(infer_tokenize(t, text, INFER_ZSTR, INFER_ADD_SPECIAL, NULL, 0, &need, NULL), INFER_ERROR_BUFFER);
+    assert_int_equal(infer_tokenize(t, text, INFER_ZSTR, INFER_TOKENIZE_ADD_SPECIAL, NULL, 0, &need, NULL), INFER_ERROR_BUFFER);
     assert_int_equal(need, n);
-    assert_int_equal(infer_tokenize(t, text, INFER_ZSTR, INFER_ADD_SPECIAL, small, n, &need, NULL), INFER_OK);
+    assert_int_equal(infer_tokenize(t, text, INFER_ZSTR, INFER_TOKENIZE_ADD_SPECIAL, small, n, &need, NULL), INFER_OK);
     assert_memory_equal(small, ids, n * sizeof *ids);
     assert_int_equal(infer_detokenize(t, ids, n, 0, out, sizeof out, &len, NULL), INFER_OK);
     assert_int_equal(len, strlen(text));

@@ -196,7 +196,7 @@ static void test_special_ids(void **state)
             assert_int_equal(ids[i], -1);
             uint64_t n;
             int32_t out[16];
-            assert_int_equal(infer_tokenize(t, "ab!", 3, INFER_ADD_SPECIAL, out, 16, &n, NULL), INFER_OK);
+            assert_int_equal(infer_tokenize(t, "ab!", 3, INFER_TOKENIZE_ADD_SPECIAL, out, 16, &n, NULL), INFER_OK);
             infer_tokenizer_release(t);
             buf_free(&b);
         }
@@ -228,7 +228,7 @@ static void test_merges(void **state)
     c.pre = "bloom"; /* one word */
     t = open_spec(&c, &b);
     expect_ids(t, "<x>", 0, IDS(3, 2));
-    expect_ids(t, "<x>", INFER_PARSE_SPECIAL, IDS(4));
+    expect_ids(t, "<x>", INFER_TOKENIZE_PARSE_SPECIAL, IDS(4));
     infer_tokenizer_release(t);
     buf_free(&b);
 }
@@ -268,10 +268,10 @@ static void test_duplicates_and_odd_bytes(void **state)
     int32_t ids[64];
     uint64_t n, len;
     char text[256];
-    assert_int_equal(infer_tokenize(t, "aab \xff\xfe", 6, INFER_PARSE_SPECIAL, ids, 64, &n, NULL), INFER_OK);
+    assert_int_equal(infer_tokenize(t, "aab \xff\xfe", 6, INFER_TOKENIZE_PARSE_SPECIAL, ids, 64, &n, NULL), INFER_OK);
     for (int32_t i = 0; i < N; i++)
         ids[i] = i;
-    assert_int_equal(infer_detokenize(t, ids, N, INFER_SHOW_SPECIAL, text, sizeof text, &len, NULL), INFER_OK);
+    assert_int_equal(infer_detokenize(t, ids, N, INFER_DETOKENIZE_SHOW_SPECIAL, text, sizeof text, &len, NULL), INFER_OK);
     infer_tokenizer_release(t);
     buf_free(&b);
 }
@@ -322,7 +322,7 @@ static void test_long_texts(void **state)
             uint64_t count_ids;
             for (size_t i = 0, k = strlen(units[u]); i < n; i++)
                 text[i] = units[u][i % k];
-            assert_int_equal(infer_tokenize(t, text, n, INFER_PARSE_SPECIAL, ids, n * 4, &count_ids, NULL), INFER_OK);
+            assert_int_equal(infer_tokenize(t, text, n, INFER_TOKENIZE_PARSE_SPECIAL, ids, n * 4, &count_ids, NULL), INFER_OK);
         }
         infer_tokenizer_release(t);
     }

@@ -23,7 +23,7 @@ static int check_case(const infer_tokenizer *t, const char *name, struct cases *
     int failed = 0, compare = strcmp(c->field[2], "-") != 0;
     size_t text_len = unhex(c->field[0]), want_len = compare ? unhex(c->field[2]) : 0;
     uint64_t want_n = read_numbers(c->field[1], want, 2048);
-    assert_int_equal(infer_tokenize(t, c->field[0], text_len, INFER_ADD_SPECIAL | INFER_PARSE_SPECIAL, ids, 2048, &n, NULL), INFER_OK);
+    assert_int_equal(infer_tokenize(t, c->field[0], text_len, INFER_TOKENIZE_ADD_SPECIAL | INFER_TOKENIZE_PARSE_SPECIAL, ids, 2048, &n, NULL), INFER_OK);
     if (n != want_n || memcmp(ids, want, n * sizeof *ids)) {
         uint64_t i = 0;
         while (i < n && i < want_n && ids[i] == want[i])

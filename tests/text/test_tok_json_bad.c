@@ -183,7 +183,7 @@ static void test_no_memory(void **state)
                 st = tokenizer_create(&env, f, &t, &err);
             if (st == INFER_OK) {
                 token_ids_init(&ids, tokenizer_alloc(t));
-                st = tokenizer_encode(t, sample, sizeof sample - 1, INFER_ADD_SPECIAL | INFER_PARSE_SPECIAL, &ids, &err);
+                st = tokenizer_encode(t, sample, sizeof sample - 1, INFER_TOKENIZE_ADD_SPECIAL | INFER_TOKENIZE_PARSE_SPECIAL, &ids, &err);
                 token_ids_free(&ids);
             }
             tokenizer_release(t);
@@ -223,7 +223,7 @@ static void test_long_texts(void **state)
             uint64_t n;
             fill(&at, units[u], LENGTH / strlen(units[u]));
             double begin = seconds();
-            assert_int_equal(infer_tokenize(t, text, (uint64_t)(at - text), INFER_PARSE_SPECIAL, ids, LENGTH * 4 + 64, &n, NULL), INFER_OK);
+            assert_int_equal(infer_tokenize(t, text, (uint64_t)(at - text), INFER_TOKENIZE_PARSE_SPECIAL, ids, LENGTH * 4 + 64, &n, NULL), INFER_OK);
             if (seconds() - begin > 30)
                 print_error("%s takes long with \"%s\"\n", names[k], units[u]);
             assert_true(seconds() - begin < 30); /* some 20 ms; squared it would be minutes */
@@ -322,7 +322,7 @@ static void test_control(void **state)
         infer_tokenizer *t = open_tokenizer(path);
         snprintf(text, sizeof text, "a %s b", files[i][1]);
         assert_int_equal(infer_tokenize(t, text, INFER_ZSTR, 0, plain, 64, &n, NULL), INFER_OK);
-        assert_int_equal(infer_tokenize(t, text, INFER_ZSTR, INFER_PARSE_SPECIAL, parsed, 64, &m, NULL), INFER_OK);
+        assert_int_equal(infer_tokenize(t, text, INFER_ZSTR, INFER_TOKENIZE_PARSE_SPECIAL, parsed, 64, &m, NULL), INFER_OK);
         for (uint64_t k = 0; k < n + m; k++) {
             INFER_INIT(&info);
             assert_int_equal(infer_tokenizer_token(t, k < n ? plain[k] : parsed[k - n], &info, NULL), INFER_OK);

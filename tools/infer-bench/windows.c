@@ -97,7 +97,7 @@ static int run_chunk(const struct windows *w, infer_session *s, const int32_t *t
     INFER_INIT(&item);
     INFER_INIT(&err);
     item.session = s;
-    item.logits = fn ? INFER_LOGITS_ALL : INFER_LOGITS_NONE;
+    item.logits = fn ? INFER_ROWS_ALL : INFER_ROWS_NONE;
     infer_status st = infer_session_append(s, tokens + from, to - from, &err);
     if (st == INFER_OK)
         st = infer_step(&item, 1, bench_cancel, &err);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <infer/infer.h>
+#include <infer/state.h>
 
 /* Exit codes: part of the tool's contract, listed in the manual page. */
 enum { EXIT_OK = 0, EXIT_USAGE = 1, EXIT_MODEL = 2, EXIT_GENERATION = 3, EXIT_LIMIT = 4, EXIT_INTERRUPTED = 130 };

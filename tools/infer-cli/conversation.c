@@ -141,8 +141,8 @@ int encode_text(const struct cli *c, const char *text, size_t len, bool bos, int
     infer_error err;
     uint64_t n = 0;
     INFER_INIT(&err);
-    /* INFER_ADD_SPECIAL is not used: it would also end the text where a model asks for that. */
-    infer_status st = infer_tokenize(c->tokenizer, text, len, INFER_PARSE_SPECIAL, NULL, 0, &n, &err);
+    /* INFER_TOKENIZE_ADD_SPECIAL is not used: it would also end the text where a model asks for that. */
+    infer_status st = infer_tokenize(c->tokenizer, text, len, INFER_TOKENIZE_PARSE_SPECIAL, NULL, 0, &n, &err);
     if (st != INFER_OK && st != INFER_ERROR_BUFFER) {
         note_error(NULL, &err);
         return exit_code(st, true);
@@ -150,7 +150,7 @@ int encode_text(const struct cli *c, const char *text, size_t len, bool bos, int
     int32_t *list = malloc((size_t)(n + 1) * sizeof *list);
     if (!list)
         return no_memory();
-    st = infer_tokenize(c->tokenizer, text, len, INFER_PARSE_SPECIAL, list + 1, n, &n, &err);
+    st = infer_tokenize(c->tokenizer, text, len, INFER_TOKENIZE_PARSE_SPECIAL, list + 1, n, &n, &err);
     if (st != INFER_OK) {
         free(list);
         note_error(NULL, &err);

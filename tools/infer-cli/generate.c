@@ -174,7 +174,7 @@ int generate(struct cli *c, infer_session *session, const int32_t *ids, uint64_t
     INFER_INIT(&err);
     INFER_INIT(&go);
     go.max_tokens = max_tokens;
-    go.flags = c->opt.ignore_eos ? INFER_IGNORE_EOS : 0;
+    go.flags = c->opt.ignore_eos ? INFER_GENERATE_IGNORE_EOS : 0;
     go.stops = c->opt.stops;
     go.stop_count = c->opt.n_stops;
     go.repeat_guard = c->opt.repeat_guard;
@@ -203,16 +203,16 @@ static double mib(uint64_t bytes)
 static const char *cache_reason(int32_t reason)
 {
     static const char *const names[] = {
-        [INFER_CACHE_OFF] = "nothing was looked up",
-        [INFER_CACHE_HIT] = "found",
-        [INFER_CACHE_ENDS] = "what is stored ends there",
-        [INFER_CACHE_DIFFERS] = "what is stored goes on differently",
-        [INFER_CACHE_EVICTED] = "more was evicted",
-        [INFER_CACHE_OTHER_ADAPTERS] = "stored under other adapters",
-        [INFER_CACHE_OTHER_SALT] = "stored under another salt",
-        [INFER_CACHE_OTHER_KV_TYPE] = "stored in another KV type",
-        [INFER_CACHE_EMPTY] = "nothing is stored",
-        [INFER_CACHE_FAILED] = "out of memory",
+        [INFER_CACHE_REASON_OFF] = "nothing was looked up",
+        [INFER_CACHE_REASON_HIT] = "found",
+        [INFER_CACHE_REASON_ENDS] = "what is stored ends there",
+        [INFER_CACHE_REASON_DIFFERS] = "what is stored goes on differently",
+        [INFER_CACHE_REASON_EVICTED] = "more was evicted",
+        [INFER_CACHE_REASON_OTHER_ADAPTERS] = "stored under other adapters",
+        [INFER_CACHE_REASON_OTHER_SALT] = "stored under another salt",
+        [INFER_CACHE_REASON_OTHER_KV_TYPE] = "stored in another KV type",
+        [INFER_CACHE_REASON_EMPTY] = "nothing is stored",
+        [INFER_CACHE_REASON_FAILED] = "out of memory",
     };
     return reason >= 0 && (size_t)reason < sizeof names / sizeof names[0] && names[reason] ? names[reason] : "unknown";
 }

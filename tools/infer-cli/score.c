@@ -25,7 +25,7 @@ static void put_tokens(const struct scoring *s, uint64_t from, uint64_t n, uint6
     for (uint64_t i = first; i < n; i++) {
         uint64_t len = 0, end = 0;
         INFER_INIT(&d);
-        d.flags = INFER_SHOW_SPECIAL;
+        d.flags = INFER_DETOKENIZE_SHOW_SPECIAL;
         d.started = 1;
         if (infer_detokenizer_next(s->c->tokenizer, &d, s->ids[from + i], piece, sizeof piece, &len, NULL) == INFER_OK
             && infer_detokenizer_next(s->c->tokenizer, &d, -1, piece + len, sizeof piece - len, &end, NULL) == INFER_OK)

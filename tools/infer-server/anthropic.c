@@ -238,7 +238,7 @@ static void started(struct answer *a, infer_request *request)
     if (infer_request_get_info(request, &info, NULL) == INFER_OK) {
         a->prompt_tokens = info.prompt_tokens;
         a->cached_tokens = info.cached_tokens;
-        a->cache_off = info.cache_reason == INFER_CACHE_OFF || info.cache_reason == INFER_CACHE_FAILED;
+        a->cache_off = info.cache_reason == INFER_CACHE_REASON_OFF || info.cache_reason == INFER_CACHE_REASON_FAILED;
         cache_reason_text(&info, reason, sizeof reason);
         call_header_add(a->call, "x-cache-reason", reason);
     }
@@ -342,7 +342,7 @@ static bool go_on(struct answer *a)
     char text[64];
     (void)snprintf(text, sizeof text, "\n%s\n\n", a->split.tags.close);
     INFER_INIT(&a->error);
-    if (infer_tokenize(a->server->tokenizer, text, INFER_ZSTR, INFER_PARSE_SPECIAL, close, 64, &n_close, &a->error) != INFER_OK)
+    if (infer_tokenize(a->server->tokenizer, text, INFER_ZSTR, INFER_TOKENIZE_PARSE_SPECIAL, close, 64, &n_close, &a->error) != INFER_OK)
         return false;
     int32_t *ids = malloc((size_t)(n + a->n_ids + n_close) * sizeof *ids);
     if (!ids) {
@@ -383,19 +383,19 @@ static void on_event(void *user, infer_request *request, const infer_request_eve
 {
     struct answer *a = user;
     switch (e->kind) {
-    case INFER_REQUEST_STARTED:
+    case INFER_REQUEST_EVENT_STARTED:
         if (!a->went_on)
             started(a, request);
         break;
-    case INFER_REQUEST_TOKEN: token(a, request, e); break;
-    case INFER_REQUEST_DONE:
+    case INFER_REQUEST_EVENT_TOKEN: token(a, request, e); break;
+    case INFER_REQUEST_EVENT_DONE:
         reasoning_feed(&a->split, e->text, (size_t)e->text_len, on_piece, a);
         a->finish = e->finish_reason;
         a->stop_index = e->stop_index;
         if (e->error)
             a->error = *e->error;
         break;
-    case INFER_REQUEST_END: ended(a, request); break;
+    case INFER_REQUEST_EVENT_END: ended(a, request); break;
     default: break;
     }
 }
@@ -413,7 +413,7 @@ static bool submit(struct answer *a, int which, const int32_t *ids, uint64_t n, 
     o.ids = ids;
     o.id_count = n;
     o.generate = &generate;
-    o.no_generate = max_tokens == 0;
+    o.flags |= max_tokens == 0 ? INFER_REQUEST_PROMPT_ONLY : 0U;
     o.callback = on_event;
     o.callback_user = a;
     if (infer_scheduler_submit(a->server->scheduler, &o, &request, err) != INFER_OK)

@@ -113,7 +113,7 @@ static int32_t *tokens_of(struct server *server, struct call *call, const char *
             (void)no_memory(call);
             return NULL;
         }
-        infer_status st = infer_tokenize(server->tokenizer, text, len, INFER_PARSE_SPECIAL, ids, room, count, &err);
+        infer_status st = infer_tokenize(server->tokenizer, text, len, INFER_TOKENIZE_PARSE_SPECIAL, ids, room, count, &err);
         if (st == INFER_OK)
             return ids;
         free(ids);

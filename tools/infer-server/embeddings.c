@@ -46,7 +46,7 @@ static bool add_text(struct job *j, size_t i, const json_t *v)
     uint64_t count = 0;
     infer_error err;
     INFER_INIT(&err);
-    infer_status st = infer_tokenize(j->server->tokenizer, it->text, it->text_len, j->options.flags & INFER_EMBED_NO_SPECIAL ? 0 : INFER_ADD_SPECIAL, NULL, 0,
+    infer_status st = infer_tokenize(j->server->tokenizer, it->text, it->text_len, j->options.flags & INFER_EMBED_NO_SPECIAL ? 0 : INFER_TOKENIZE_ADD_SPECIAL, NULL, 0,
                                      &count, &err);
     if (st != INFER_OK && st != INFER_ERROR_BUFFER) {
         call_status(j->call, st, &err, "input");

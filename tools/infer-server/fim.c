@@ -53,7 +53,7 @@ static bool find_tokens(const infer_tokenizer *t, const char *const names[3], in
         uint64_t n = 0;
         infer_token_info info;
         INFER_INIT(&info);
-        if (infer_tokenize(t, names[i], INFER_ZSTR, INFER_PARSE_SPECIAL, &ids[i], 1, &n, NULL) != INFER_OK || n != 1 ||
+        if (infer_tokenize(t, names[i], INFER_ZSTR, INFER_TOKENIZE_PARSE_SPECIAL, &ids[i], 1, &n, NULL) != INFER_OK || n != 1 ||
             infer_tokenizer_token(t, ids[i], &info, NULL) != INFER_OK || info.piece_len != strlen(names[i]))
             return false;
     }

@@ -120,7 +120,7 @@ static _Noreturn void child(struct nursery *n, uint32_t slot, pid_t parent, int 
         conn_open(http, fd, peer);
         code = serve(http, &signals);
         serve_end(http);
-        if (http->options->kv_dir && infer_engine_cache_flush(http->server->engine, &err) != INFER_OK)
+        if (http->options->kv_dir && infer_engine_cache_flush(http->server->engine, NULL, &err) != INFER_OK)
             fprintf(stderr, "infer-server: %s: %s\n", http->options->kv_dir, err.text);
     } else
         listen_refuse(http, fd);

@@ -91,7 +91,7 @@ bool native_text_flags(struct call *call, const json_t *body, uint32_t *flags)
     bool add = true, parse = true;
     if (!param_bool(call, body, "add_special", &add) || !param_bool(call, body, "parse_special", &parse))
         return false;
-    *flags = (add ? INFER_ADD_SPECIAL : 0) | (parse ? INFER_PARSE_SPECIAL : 0);
+    *flags = (add ? INFER_TOKENIZE_ADD_SPECIAL : 0) | (parse ? INFER_TOKENIZE_PARSE_SPECIAL : 0);
     return true;
 }
 

@@ -9,7 +9,7 @@
 /* For work on a worker: a flag that is set when the client goes. It lives as long as the call. NULL: answered with 500. */
 infer_cancel *native_cancel(struct call *call);
 
-/* Token ids of a field: from a string, by the tokenizer with these flags (INFER_ADD_SPECIAL ...), or a list of ids as they are. */
+/* Token ids of a field: from a string, by the tokenizer with these flags (INFER_TOKENIZE_ADD_SPECIAL ...), or a list of ids as they are. */
 struct native_ids {
     int32_t *ids; /* free() */
     uint64_t n;
@@ -18,7 +18,7 @@ bool native_ids_read(struct server *server, struct call *call, const json_t *val
 bool native_ids_list(struct server *server, struct call *call, const json_t *list, const char *param, struct native_ids *out);
 bool native_ids_text(struct server *server, struct call *call, const char *text, size_t len, const char *param, uint32_t flags, struct native_ids *out);
 
-/* What INFER_ADD_SPECIAL and INFER_PARSE_SPECIAL are in a body: add_special and parse_special. */
+/* What INFER_TOKENIZE_ADD_SPECIAL and INFER_TOKENIZE_PARSE_SPECIAL are in a body: add_special and parse_special. */
 bool native_text_flags(struct call *call, const json_t *body, uint32_t *flags);
 
 /* "float" or "base64" in encoding_format. */

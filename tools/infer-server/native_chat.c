@@ -70,7 +70,7 @@ static void complete(struct server *server, struct call *call)
         (void)native_required(call, body, "prompt");
         return;
     }
-    if (given && !native_ids_read(server, call, prompt, "prompt", goes_on ? flags & ~(uint32_t)INFER_ADD_SPECIAL : flags, &ids))
+    if (given && !native_ids_read(server, call, prompt, "prompt", goes_on ? flags & ~(uint32_t)INFER_TOKENIZE_ADD_SPECIAL : flags, &ids))
         return;
     r->ids = ids.ids;
     r->n_ids = ids.n;

@@ -35,7 +35,7 @@ static void save(struct server *server, struct call *call)
         if (!native_needs_tokenizer(server, call) || !chat_prompt_make(server, call, messages, kwargs, generation_prompt, &chat))
             return;
         ids = (struct native_ids){chat.ids, chat.n};
-    } else if (!native_ids_read(server, call, prompt, "prompt", goes_on ? flags & ~(uint32_t)INFER_ADD_SPECIAL : flags, &ids)) {
+    } else if (!native_ids_read(server, call, prompt, "prompt", goes_on ? flags & ~(uint32_t)INFER_TOKENIZE_ADD_SPECIAL : flags, &ids)) {
         return;
     }
     r->ids = ids.ids;
@@ -166,7 +166,7 @@ static infer_status graft_into(infer_session *session, const infer_checkpoint *s
         return st;
     if (g->count == UINT64_MAX)
         g->count = info.length > g->first ? info.length - g->first : 0;
-    return infer_session_graft(session, source, g->first, g->count, g->recompute, rerun, err);
+    return infer_session_graft(session, source, g->first, g->count, g->recompute, rerun, cancel, err);
 }
 
 static void graft(struct server *server, struct call *call)

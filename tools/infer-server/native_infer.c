@@ -310,12 +310,12 @@ static bool compute(struct job *j, infer_cancel *cancel)
     uint64_t pending = info.length - info.computed, before = pending - j->count;
     item.session = j->session;
     item.max_elements = before;
-    item.logits = INFER_LOGITS_NONE;
+    item.logits = INFER_ROWS_NONE;
     infer_status st = before ? infer_step(&item, 1, cancel, &err) : INFER_OK;
     item.max_elements = 0;
-    item.logits = j->n_logits ? INFER_LOGITS_MASK : INFER_LOGITS_NONE;
+    item.logits = j->n_logits ? INFER_ROWS_MASK : INFER_ROWS_NONE;
     item.mask = j->logits;
-    hidden.elements = INFER_LOGITS_MASK;
+    hidden.elements = INFER_ROWS_MASK;
     hidden.mask = j->hidden;
     hidden.layers = j->layers;
     hidden.layer_count = j->n_layers;

@@ -316,10 +316,10 @@ static void on_event(void *user, infer_request *request, const infer_request_eve
 {
     struct native_request *r = user;
     switch (e->kind) {
-    case INFER_REQUEST_STARTED: started(r, request); break;
-    case INFER_REQUEST_TOKEN: token(r, e); break;
-    case INFER_REQUEST_DONE: done(r, e); break;
-    case INFER_REQUEST_END: end(r, request); break;
+    case INFER_REQUEST_EVENT_STARTED: started(r, request); break;
+    case INFER_REQUEST_EVENT_TOKEN: token(r, e); break;
+    case INFER_REQUEST_EVENT_DONE: done(r, e); break;
+    case INFER_REQUEST_EVENT_END: end(r, request); break;
     default: break;
     }
 }
@@ -340,7 +340,7 @@ void native_request_submit(struct native_request *r)
     o.flags |= r->flags | (r->save ? INFER_REQUEST_KEEP : 0);
     o.ids = r->n_ids ? r->ids : NULL;
     o.id_count = r->n_ids;
-    o.no_generate = r->prompt_only;
+    o.flags |= r->prompt_only ? INFER_REQUEST_PROMPT_ONLY : 0U;
     o.callback = on_event;
     o.callback_user = r;
     infer_status st = infer_scheduler_submit(r->server->scheduler, &o, &r->request, &err);

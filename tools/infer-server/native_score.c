@@ -25,13 +25,13 @@ static bool read_texts(struct job *j, const json_t *body, uint32_t flags)
 {
     json_t *text = native_required(j->call, body, "text"), *context = json_object_get(body, "context");
     bool first = !j->params.checkpoint && !j->params.n_prompts;
-    uint32_t begin = first ? flags : flags & ~(uint32_t)INFER_ADD_SPECIAL, go_on = flags & ~(uint32_t)INFER_ADD_SPECIAL;
+    uint32_t begin = first ? flags : flags & ~(uint32_t)INFER_TOKENIZE_ADD_SPECIAL, go_on = flags & ~(uint32_t)INFER_TOKENIZE_ADD_SPECIAL;
     if (!text)
         return false;
     if (context && !json_is_null(context)) {
         if (!native_ids_read(j->server, j->call, context, "context", begin, &j->context))
             return false;
-    } else if (json_is_string(text) && (begin & INFER_ADD_SPECIAL)) {
+    } else if (json_is_string(text) && (begin & INFER_TOKENIZE_ADD_SPECIAL)) {
         infer_tokenizer_info info;
         INFER_INIT(&info);
         if (j->server->tokenizer && infer_tokenizer_get_info(j->server->tokenizer, &info, NULL) == INFER_OK && info.add_bos && info.bos >= 0) {

@@ -83,7 +83,7 @@ static void detokenize(struct server *server, struct call *call)
         return;
     if (!native_ids_list(server, call, list, "tokens", &ids))
         return;
-    char *text = text_of(server, call, &ids, special ? INFER_SHOW_SPECIAL : 0, &len);
+    char *text = text_of(server, call, &ids, special ? INFER_DETOKENIZE_SHOW_SPECIAL : 0, &len);
     free(ids.ids);
     if (!text)
         return;

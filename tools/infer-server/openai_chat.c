@@ -394,10 +394,10 @@ static void on_event(void *user, infer_request *request, const infer_request_eve
     struct chat *c = user;
     (void)request;
     switch (e->kind) {
-    case INFER_REQUEST_STARTED: started(c); break;
-    case INFER_REQUEST_TOKEN: token(c, e); break;
-    case INFER_REQUEST_DONE: done(c, e); break;
-    case INFER_REQUEST_END: end(c); break;
+    case INFER_REQUEST_EVENT_STARTED: started(c); break;
+    case INFER_REQUEST_EVENT_TOKEN: token(c, e); break;
+    case INFER_REQUEST_EVENT_DONE: done(c, e); break;
+    case INFER_REQUEST_EVENT_END: end(c); break;
     default: break;
     }
 }

@@ -150,7 +150,7 @@ static bool tokenize(struct completion *c, struct prompt *p, const char *text, s
         p->ids = malloc((size_t)room * sizeof *p->ids);
         if (!p->ids)
             return no_memory(c->call);
-        infer_status st = infer_tokenize(c->server->tokenizer, text, len, INFER_ADD_SPECIAL | INFER_PARSE_SPECIAL, p->ids, room, &p->n_ids, &err);
+        infer_status st = infer_tokenize(c->server->tokenizer, text, len, INFER_TOKENIZE_ADD_SPECIAL | INFER_TOKENIZE_PARSE_SPECIAL, p->ids, room, &p->n_ids, &err);
         if (st == INFER_OK)
             return p->n_ids || param_wrong(c->call, "prompt", "is empty");
         if (st != INFER_ERROR_BUFFER || p->n_ids <= room) {
@@ -550,11 +550,11 @@ static void on_event(void *user, infer_request *request, const infer_request_eve
 {
     struct prompt *p = user;
     switch (e->kind) {
-    case INFER_REQUEST_PROMPT: token_log_add(&p->log, e, p->log.n > 0); break;
-    case INFER_REQUEST_STARTED: started(p, request); break;
-    case INFER_REQUEST_TOKEN: token(p, e); break;
-    case INFER_REQUEST_DONE: done(p, e); break;
-    case INFER_REQUEST_END: end(p, request); break;
+    case INFER_REQUEST_EVENT_PROMPT: token_log_add(&p->log, e, p->log.n > 0); break;
+    case INFER_REQUEST_EVENT_STARTED: started(p, request); break;
+    case INFER_REQUEST_EVENT_TOKEN: token(p, e); break;
+    case INFER_REQUEST_EVENT_DONE: done(p, e); break;
+    case INFER_REQUEST_EVENT_END: end(p, request); break;
     default: break;
     }
 }
@@ -578,10 +578,10 @@ static infer_status submit(struct prompt *p, infer_error *err)
     o.id_count = p->n_ids;
     o.callback = on_event;
     o.callback_user = p;
-    o.no_generate = !c->p.generate.max_tokens;
+    o.flags |= c->p.generate.max_tokens ? 0U : INFER_REQUEST_PROMPT_ONLY;
     if (c->echo && c->logprobs) {
         o.flags |= INFER_REQUEST_ECHO;
-        o.prompt_logprobs = 1;
+        o.flags |= INFER_REQUEST_PROMPT_LOGPROBS;
     }
     infer_status st = infer_scheduler_submit(c->server->scheduler, &o, &request, err);
     if (st != INFER_OK)

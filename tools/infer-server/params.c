@@ -548,24 +548,24 @@ const char *finish_detail(int32_t reason)
 void cache_reason_text(const infer_request_info *info, char *out, size_t capacity)
 {
     static const char *const names[] = {
-        [INFER_CACHE_OFF] = "off",
-        [INFER_CACHE_HIT] = "hit",
-        [INFER_CACHE_ENDS] = "ends",
-        [INFER_CACHE_DIFFERS] = "differs",
-        [INFER_CACHE_EVICTED] = "evicted",
-        [INFER_CACHE_OTHER_ADAPTERS] = "other-adapters",
-        [INFER_CACHE_OTHER_SALT] = "empty", /* never an own_reason */
-        [INFER_CACHE_OTHER_KV_TYPE] = "other-kv-type",
-        [INFER_CACHE_EMPTY] = "empty",
-        [INFER_CACHE_FAILED] = "failed",
+        [INFER_CACHE_REASON_OFF] = "off",
+        [INFER_CACHE_REASON_HIT] = "hit",
+        [INFER_CACHE_REASON_ENDS] = "ends",
+        [INFER_CACHE_REASON_DIFFERS] = "differs",
+        [INFER_CACHE_REASON_EVICTED] = "evicted",
+        [INFER_CACHE_REASON_OTHER_ADAPTERS] = "other-adapters",
+        [INFER_CACHE_REASON_OTHER_SALT] = "empty", /* never an own_reason */
+        [INFER_CACHE_REASON_OTHER_KV_TYPE] = "other-kv-type",
+        [INFER_CACHE_REASON_EMPTY] = "empty",
+        [INFER_CACHE_REASON_FAILED] = "failed",
     };
     int32_t r = info->own_reason; /* tenants must not learn of each other */
     const char *name = r >= 0 && (size_t)r < sizeof names / sizeof *names ? names[r] : "unknown";
-    if (r == INFER_CACHE_OFF && info->cached_tokens) /* nothing was looked up */
+    if (r == INFER_CACHE_REASON_OFF && info->cached_tokens) /* nothing was looked up */
         name = "checkpoint";
     int n = snprintf(out, capacity, "%s; %llu of %llu tokens", name, (unsigned long long)info->cached_tokens,
                      (unsigned long long)info->prompt_tokens);
-    if (r == INFER_CACHE_DIFFERS && info->near_length && n > 0 && (size_t)n < capacity)
+    if (r == INFER_CACHE_REASON_DIFFERS && info->near_length && n > 0 && (size_t)n < capacity)
         snprintf(out + n, capacity - (size_t)n, "; near miss: a prefix of %llu tokens differs from token %llu on",
                  (unsigned long long)info->near_length, (unsigned long long)info->difference);
 }

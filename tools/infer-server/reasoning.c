@@ -42,7 +42,7 @@ static int32_t control_id(const infer_tokenizer *tokenizer, const char *spelling
     uint64_t n;
     infer_token_info info;
     INFER_INIT(&info);
-    if (infer_tokenize(tokenizer, spelling, INFER_ZSTR, INFER_PARSE_SPECIAL, &id, 1, &n, NULL) != INFER_OK || n != 1 ||
+    if (infer_tokenize(tokenizer, spelling, INFER_ZSTR, INFER_TOKENIZE_PARSE_SPECIAL, &id, 1, &n, NULL) != INFER_OK || n != 1 ||
         infer_tokenizer_token(tokenizer, id, &info, NULL) != INFER_OK || info.kind != INFER_TOKEN_CONTROL)
         return -1;
     return id;

@@ -8,7 +8,7 @@
 #ifndef SERVER_RESPONSES_STORE_H
 #define SERVER_RESPONSES_STORE_H
 
-#include <infer/infer.h>
+#include <infer/state.h>
 #include <jansson.h>
 #include <stdbool.h>
 

@@ -573,16 +573,16 @@ static void on_event(void *user, infer_request *request, const infer_request_eve
     (void)pthread_mutex_lock(&t->lock);
     begin(t);
     switch (e->kind) {
-    case INFER_REQUEST_STARTED:
+    case INFER_REQUEST_EVENT_STARTED:
         progress(t);
         break;
-    case INFER_REQUEST_TOKEN:
+    case INFER_REQUEST_EVENT_TOKEN:
         t->n_tokens++;
         if (t->logprobs)
             pend_logprob(t, e);
         reasoning_token(&t->split, e->id, e->text, e->text_len, on_text, t);
         break;
-    case INFER_REQUEST_DONE:
+    case INFER_REQUEST_EVENT_DONE:
         t->finish = e->finish_reason;
         if (e->error)
             t->error = *e->error;
@@ -591,7 +591,7 @@ static void on_event(void *user, infer_request *request, const infer_request_eve
         if (e->text_len)
             reasoning_feed(&t->split, e->text, e->text_len, on_text, t);
         break;
-    case INFER_REQUEST_END:
+    case INFER_REQUEST_EVENT_END:
         over = !again_without_state(t);
         if (over)
             conclude(t, request);
@@ -620,7 +620,7 @@ infer_status turn_start(struct turn *t, infer_error *err)
     o.id_count = t->prompt.n;
     o.checkpoint = t->state ? t->state : t->params.checkpoint;
     o.flags |= t->store || t->ws ? INFER_REQUEST_KEEP : 0U;
-    o.no_generate = t->no_output;
+    o.flags |= t->no_output ? INFER_REQUEST_PROMPT_ONLY : 0U;
     o.callback = on_event;
     o.callback_user = t;
     if (!first) /* again, from a callback: the lock is held, and all that follows has been done */

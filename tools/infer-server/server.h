@@ -2,7 +2,7 @@
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
 
-#include <infer/infer.h>
+#include <infer/state.h>
 #include <infer/scheduler.h>
 
 #include "http.h"

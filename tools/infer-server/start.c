@@ -250,7 +250,7 @@ void server_close(struct server *server)
 {
     infer_error err;
     INFER_INIT(&err);
-    if (server->engine && server->options->kv_dir && infer_engine_cache_flush(server->engine, &err) != INFER_OK)
+    if (server->engine && server->options->kv_dir && infer_engine_cache_flush(server->engine, NULL, &err) != INFER_OK)
         fail(0, server->options->kv_dir, &err);
     infer_scheduler_release(server->scheduler);
     responses_close(server->responses);

@@ -69,7 +69,7 @@ static bool append(infer_session *session, const char *file, infer_error *err)
     if (n > 5 && strcmp(file + n - 5, ".json") == 0)
         ok = append_messages(session, file, text, len, err);
     else
-        ok = infer_session_append_text(session, text, len, INFER_ADD_SPECIAL, err) == INFER_OK || fail(file, err->text);
+        ok = infer_session_append_text(session, text, len, INFER_TOKENIZE_ADD_SPECIAL, err) == INFER_OK || fail(file, err->text);
     free(text);
     return ok;
 }

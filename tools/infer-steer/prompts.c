@@ -88,7 +88,7 @@ static int parse_text(const char *path, const infer_tokenizer *t, const char *li
     INFER_INIT(&err);
     if (!ids)
         return complain("out of memory");
-    if (infer_tokenize(t, line, strlen(line), INFER_ADD_SPECIAL | INFER_PARSE_SPECIAL, ids, n, &count, &err) != INFER_OK) {
+    if (infer_tokenize(t, line, strlen(line), INFER_TOKENIZE_ADD_SPECIAL | INFER_TOKENIZE_PARSE_SPECIAL, ids, n, &count, &err) != INFER_OK) {
         free(ids);
         return complain_error(path, &err);
     }

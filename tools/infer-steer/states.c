@@ -29,13 +29,13 @@ static infer_status run(infer_model *model, const struct prompts *p, uint32_t fr
         st = start(model, b, i, p->ids[from + i], p->counts[from + i], err);
         INFER_INIT(&b->items[i]);
         INFER_INIT(&b->hidden[i]);
-        b->hidden[i].elements = INFER_LOGITS_LAST;
+        b->hidden[i].elements = INFER_ROWS_LAST;
         b->hidden[i].layers = layers;
         b->hidden[i].layer_count = n_layers;
         b->hidden[i].out = out + i * floats;
         b->hidden[i].capacity = floats;
         b->items[i].session = b->sessions[i];
-        b->items[i].logits = INFER_LOGITS_NONE;
+        b->items[i].logits = INFER_ROWS_NONE;
         b->items[i].hidden = &b->hidden[i];
     }
     return st == INFER_OK ? infer_step(b->items, n, steer_cancel, err) : st;
