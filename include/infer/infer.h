@@ -91,6 +91,29 @@ INFER_API const char *infer_version(void);           /* "1.0.0": of the library,
 INFER_API int32_t infer_abi_version(void);           /* INFER_ABI_VERSION of the library */
 INFER_API int32_t infer_numerics_version(void);      /* INFER_NUMERICS_VERSION of the library */
 
+/* What the library can do to its host and the machine, for hosts, packagers and auditors: one "key: value" line each, static text in ASCII. The value is "none",
+ * or a list separated by spaces. The same bytes, with the terminating zero, are in the shared library as an ELF note (section
+ * .note.libinfer, owner "libinfer", type 1), so that they can be read without running anything. Keys may be added; a "none" never turns into a list within one ABI version.
+ *
+ *     library         name and version
+ *     network         sockets and names of hosts
+ *     processes       starting programs, forking, waiting
+ *     environment     reading or changing environment variables
+ *     clock           reading the time (schedulers call infer_scheduler_options.clock)
+ *     locale          reading or changing it, or calling what depends on it
+ *     signals         sending or waiting for signals, handlers, and the mask of the host's threads
+ *     output          standard input, output and error, terminals, the system's log
+ *     exit            ending the process or jumping out of a call
+ *     code            loading libraries, making memory executable
+ *     threads         the option that says how many are started; 1, or an executor: none
+ *     reads           functions that read, or open for later reading, a file that the host names
+ *     reads-system    files, and folders with files, that tell how many processors may be used: read when an engine is made with 0 threads
+ *     writes          functions that write, rename or remove files or make folders, where the host names a file or folder
+ *     writes-folders  options that name a folder, in which the engine or scheduler then keeps files while it works
+ *
+ * docs/security.md tells more, and how to have the system enforce it. */
+INFER_API const char *infer_capabilities(void);
+
 /* ---- Status and errors ------------------------------------------------------------------------------------------- */
 
 /* name, value, message. Families leave gaps for additions; values never change. */

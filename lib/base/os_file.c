@@ -19,11 +19,24 @@
 #include <sys/mman.h>
 #endif
 
+/* Opens a file. Numbers 0 to 2 are not for us: in a host that has closed one of them, whatever still prints there would write into our file. */
+static int open_file(const char *path, int flags)
+{
+    int fd;
+    do
+        fd = open(path, flags | O_CLOEXEC | O_NOCTTY, 0666);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0 || fd > 2)
+        return fd;
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, 3), e = errno;
+    (void)close(fd);
+    errno = e;
+    return high;
+}
+
 static infer_status file_open(const char *path, int *fd, int *os_error)
 {
-    do
-        *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO must not make us wait for its writer */
-    while (*fd < 0 && errno == EINTR);
+    *fd = open_file(path, O_RDONLY | O_NONBLOCK); /* a FIFO must not make us wait for its writer */
     if (*fd >= 0)
         return INFER_OK;
     *os_error = errno;
@@ -119,9 +132,7 @@ static infer_status failed(int *os_error)
 
 static infer_status file_create(const char *path, int *fd, int *os_error)
 {
-    do
-        *fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
-    while (*fd < 0 && errno == EINTR);
+    *fd = open_file(path, O_RDWR | O_CREAT | O_EXCL);
     if (*fd < 0)
         return failed(os_error);
     /* The lock says that the writer lives (see `reap`). One who thinks that this is a file of the dead may be quicker,
@@ -181,10 +192,7 @@ static infer_status file_link(const char *from, const char *to, int *os_error)
 
 static infer_status file_sync_dir(const char *dir, int *os_error)
 {
-    int fd;
-    do
-        fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    while (fd < 0 && errno == EINTR);
+    int fd = open_file(dir, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
         return failed(os_error);
     infer_status st = file_sync(fd, os_error);
@@ -200,7 +208,7 @@ static infer_status file_unlink(const char *path, int *os_error)
 static void file_reap(const char *path)
 {
     struct stat a, b;
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    int fd = open_file(path, O_RDWR | O_NONBLOCK | O_NOFOLLOW);
     if (fd < 0)
         return;
     /* Under the lock, and while the name still leads to this file, no writer of it lives: nobody else gives or takes this name. */
