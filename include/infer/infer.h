@@ -43,6 +43,9 @@
  * zero means the documented default for every field. The library never reads or writes past that size; bytes of a newer,
  * longer struct that this library does not know must be zero, and so must be fields named reserved. Fields are only ever appended. An array of such
  * structs is walked in steps of its first item's size, which all its items must have.
+ * Structs that the library hands to a host's callback (infer_stream, infer_event, infer_request_event) have the library's size: a host that was built
+ * with a newer header reads and writes no field that lies beyond that size. infer_message, infer_text, infer_bias and infer_logprob have no size and
+ * never grow.
  *
  * STRINGS
  *

@@ -15,6 +15,7 @@
 
 #include "base/env.h"
 #include "formats/file.h"
+#include "infer/scheduler.h"
 #include "model/hf.h"
 #include "infer/state.h"
 
@@ -25,58 +26,71 @@
 infer_status api_done(infer_error *host, const infer_error *local, infer_status st);
 
 /* Reads a host's option struct: its known bytes go to full (full_size bytes, zeroed beyond them), whose size field is set. in NULL: all
- * zero, the defaults. Refused (ARGUMENT, naming `what`): a size below min (the struct's size in the first release that had it) or
- * above API_MAX_STRUCT, and bytes that are not zero where this library knows no field. */
-infer_status api_in_struct(const void *in, uint32_t min, void *full, uint32_t full_size, const char *what,
+ * zero, the defaults. Refused (ARGUMENT, naming `what`): a size below min or above API_MAX_STRUCT, and bytes that are not zero where this
+ * library knows no field; also (ARGUMENT, naming the field) a uint32_t at `reserved` that is not 0. reserved 0: no such field. */
+infer_status api_in_struct(const void *in, uint32_t min, uint32_t reserved, void *full, uint32_t full_size, const char *what,
                            infer_error *err);
 /* Checks a host's output struct before work is done. */
 infer_status api_check_out(const void *out, uint32_t min, const char *what, infer_error *err);
 /* Fills a checked output struct from full: never past its size, zero where this library knows no field. The size stays. */
 void api_put_out(void *out, const void *full, uint32_t full_size);
 
-#define API_IN(in, full, what, err) api_in_struct((in), API_MIN_##what, (full), (uint32_t)sizeof *(full), #what, (err))
+#define API_IN(in, full, what, err)                                                                                    \
+    api_in_struct((in), API_MIN_##what, API_RESERVED_##what, (full), (uint32_t)sizeof *(full), #what, (err))
 #define API_CHECK_OUT(out, what, err) api_check_out((out), API_MIN_##what, #what, (err))
 #define API_PUT_OUT(out, full) api_put_out((out), (full), (uint32_t)sizeof *(full))
 
-/* The sizes of the structs in their first release: up to the end of their then last field. A field appended later changes no line here. */
+/* Every public struct that begins with its size: X(type, last, reserved). `last` was its last field in the first release that had it: a struct that
+ * ends before the end of that field is refused; a field that is appended later changes no line here. `reserved` is its field that must be 0, or
+ * `size`: it has none. tests/abi/test_layout.py sees to it that none is missing, tests/abi/test_callers.c tries each. */
+#define API_STRUCTS(X) \
+    X(infer_error, text, size) \
+    X(infer_allocator, free, reserved) \
+    X(infer_executor, run, size) \
+    X(infer_engine_options, reserved, reserved) \
+    X(infer_engine_info, kv_budget, size) \
+    X(infer_stream, release, reserved) \
+    X(infer_source, open, size) \
+    X(infer_open_options, cancel, size) \
+    X(infer_tensor_info, data_len, size) \
+    X(infer_value, data, size) \
+    X(infer_tokenizer_info, reserved, reserved) \
+    X(infer_detokenizer, pending, size) \
+    X(infer_token_info, bytes_len, size) \
+    X(infer_render_options, cancel, reserved) \
+    X(infer_model_info, template_problem, reserved) \
+    X(infer_model_memory, own_bytes, reserved) \
+    X(infer_session_options, kv_type, size) \
+    X(infer_session_info, logits_rows, size) \
+    X(infer_hidden, rows, reserved) \
+    X(infer_step_item, done, reserved) \
+    X(infer_sampling, logprobs, size) \
+    X(infer_sample_result, top, size) \
+    X(infer_score, sum, size) \
+    X(infer_event, top, reserved) \
+    X(infer_generate_options, max_tokens, size) \
+    X(infer_adapter_info, base, reserved) \
+    X(infer_adapter_use, reserved, reserved) \
+    X(infer_embed_options, max_tokens, size) \
+    X(infer_embed_item, reserved, reserved) \
+    X(infer_checkpoint_info, bytes, size) \
+    X(infer_store_options, max_count, reserved) \
+    X(infer_store_entry, name, size) \
+    X(infer_store_info, bytes, reserved) \
+    X(infer_cache_report, near_length, reserved) \
+    X(infer_cache_stats, ghost_bytes, reserved) \
+    X(infer_save_options, reserved, reserved) \
+    X(infer_load_options, adapters, reserved) \
+    X(infer_scheduler_options, spill_path_len, size) \
+    X(infer_scheduler_info, computed, size) \
+    X(infer_request_event, error, size) \
+    X(infer_request_options, callback_user, reserved) \
+    X(infer_request_info, prompt_logprob, reserved)
+
 #define API_END(type, field) ((uint32_t)(offsetof(type, field) + sizeof(((type *)0)->field)))
-#define API_MIN_infer_error API_END(infer_error, text)
-#define API_MIN_infer_allocator API_END(infer_allocator, free)
-#define API_MIN_infer_engine_options API_END(infer_engine_options, reserved)
-#define API_MIN_infer_executor API_END(infer_executor, run)
-#define API_MIN_infer_engine_info API_END(infer_engine_info, kv_budget)
-#define API_MIN_infer_stream API_END(infer_stream, release)
-#define API_MIN_infer_source API_END(infer_source, open)
-#define API_MIN_infer_open_options API_END(infer_open_options, cancel)
-#define API_MIN_infer_tensor_info API_END(infer_tensor_info, data_len)
-#define API_MIN_infer_value API_END(infer_value, data)
-#define API_MIN_infer_tokenizer_info API_END(infer_tokenizer_info, reserved)
-#define API_MIN_infer_detokenizer API_END(infer_detokenizer, pending)
-#define API_MIN_infer_token_info API_END(infer_token_info, bytes_len)
-#define API_MIN_infer_render_options API_END(infer_render_options, cancel)
-#define API_MIN_infer_model_info API_END(infer_model_info, template_problem)
-#define API_MIN_infer_model_memory API_END(infer_model_memory, own_bytes)
-#define API_MIN_infer_session_options API_END(infer_session_options, kv_type)
-#define API_MIN_infer_session_info API_END(infer_session_info, logits_rows)
-#define API_MIN_infer_adapter_info API_END(infer_adapter_info, base)
-#define API_MIN_infer_adapter_use API_END(infer_adapter_use, reserved)
-#define API_MIN_infer_step_item API_END(infer_step_item, done)
-#define API_MIN_infer_hidden API_END(infer_hidden, rows)
-#define API_MIN_infer_embed_options API_END(infer_embed_options, max_tokens)
-#define API_MIN_infer_embed_item API_END(infer_embed_item, reserved)
-#define API_MIN_infer_sampling API_END(infer_sampling, logprobs)
-#define API_MIN_infer_sample_result API_END(infer_sample_result, top)
-#define API_MIN_infer_cache_report API_END(infer_cache_report, near_length)
-#define API_MIN_infer_cache_stats API_END(infer_cache_stats, ghost_bytes)
-#define API_MIN_infer_score API_END(infer_score, sum)
-#define API_MIN_infer_event API_END(infer_event, top)
-#define API_MIN_infer_save_options API_END(infer_save_options, reserved)
-#define API_MIN_infer_load_options API_END(infer_load_options, adapters)
-#define API_MIN_infer_checkpoint_info API_END(infer_checkpoint_info, bytes)
-#define API_MIN_infer_store_options API_END(infer_store_options, max_count)
-#define API_MIN_infer_store_entry API_END(infer_store_entry, name)
-#define API_MIN_infer_store_info API_END(infer_store_info, bytes)
-#define API_MIN_infer_generate_options API_END(infer_generate_options, max_tokens)
+#define API_STRUCT_ENUM(type, last, reserved) API_MIN_##type = API_END(type, last), API_RESERVED_##type = offsetof(type, reserved),
+enum { API_STRUCTS(API_STRUCT_ENUM) API_STRUCTS_END };
+#undef API_STRUCT_ENUM
 
 /* A string argument: resolves INFER_ZSTR; NULL is allowed with length 0 only. */
 infer_status api_text(const char *s, uint64_t len, uint64_t *out_len, const char *what, infer_error *err);

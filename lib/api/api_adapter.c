@@ -139,8 +139,6 @@ static infer_status read_use(const infer_session *s, const infer_adapter_use *u,
     infer_status st = api_not_null(u->adapter, "adapter", err);
     if (st != INFER_OK)
         return st;
-    if (u->reserved)
-        return err_at(err, INFER_ERROR_ARGUMENT, "reserved", 8, ERR_NO_OFFSET, "must be 0");
     if (u->first_layer >= layers || u->layer_count > layers - u->first_layer)
         return err_at(err, INFER_ERROR_ARGUMENT, "first_layer", 11, ERR_NO_OFFSET, "the model has %u layers", layers);
     *e = (struct adapter_entry){u->adapter, u->scale, u->mode, u->first_layer, u->layer_count ? u->first_layer + u->layer_count : layers};

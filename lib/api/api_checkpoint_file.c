@@ -22,8 +22,6 @@ static infer_status save_options(const infer_save_options *in, struct checkpoint
         return bad_option(err, "flags", "unknown flags");
     if (o.level < 0 || o.level > PACK_MAX_LEVEL)
         return bad_option(err, "level", "level must be 1 to 19, or 0");
-    if (o.reserved)
-        return bad_option(err, "reserved", "reserved must be 0");
     bool pack = o.flags & INFER_SAVE_ZSTD;
     *out = (struct checkpoint_save_options){.level = !pack ? 0 : o.level ? o.level : 3, .full_model = o.flags & INFER_SAVE_FULL_MODEL,
                                             .parent = o.parent, .parent_len = o.parent_len};
@@ -70,8 +68,6 @@ static infer_status open_checked(infer_model *m, const char *path, uint64_t len,
         return bad_option(err, "map", "map is not an INFER_MAP_* value");
     if (o.verify < INFER_VERIFY_FIRST_USE || o.verify > INFER_VERIFY_LOAD)
         return bad_option(err, "verify", "verify is not an INFER_VERIFY_* value");
-    if (o.reserved)
-        return bad_option(err, "reserved", "reserved must be 0");
     struct checkpoint_open_options full = {o.map, o.verify == INFER_VERIFY_LOAD, o.adapters};
     return checkpoint_open(m, path, len, &full, cancel, out, err);
 }

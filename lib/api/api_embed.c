@@ -14,8 +14,6 @@ static infer_status check_options(const infer_embed_options *o, infer_error *err
 
 static infer_status check_item(infer_embed_item *it, infer_error *err)
 {
-    if (it->reserved)
-        return err_at(err, INFER_ERROR_ARGUMENT, "reserved", 8, ERR_NO_OFFSET, "must be 0");
     if (it->text && (it->ids || it->id_count))
         return err_at(err, INFER_ERROR_ARGUMENT, "ids", 3, ERR_NO_OFFSET, "an item is either text or ids");
     if (it->id_count && !it->ids)

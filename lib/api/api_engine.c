@@ -31,8 +31,6 @@ static infer_status create_engine(const infer_engine_options *options, infer_eng
         st = API_IN(options, &o, infer_engine_options, err);
     if (st != INFER_OK)
         return st;
-    if (o.reserved)
-        return err_at(err, INFER_ERROR_ARGUMENT, "reserved", 8, ERR_NO_OFFSET, "must be 0");
     if (o.log_level < 0 || o.log_level > INFER_LOG_DEBUG)
         return err_at(err, INFER_ERROR_ARGUMENT, "log_level", 9, ERR_NO_OFFSET, "unknown log level");
     if (o.cache_dir && !o.cache_bytes)

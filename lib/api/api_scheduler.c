@@ -3,12 +3,6 @@
 #include "engine/checkpoint.h"
 #include "engine/scheduler.h"
 
-#define API_MIN_infer_scheduler_options API_END(infer_scheduler_options, spill_path_len)
-#define API_MIN_infer_scheduler_info API_END(infer_scheduler_info, computed)
-#define API_MIN_infer_request_options API_END(infer_request_options, callback_user)
-#define API_MIN_infer_request_event API_END(infer_request_event, error)
-#define API_MIN_infer_request_info API_END(infer_request_info, prompt_logprob)
-
 static infer_status create(infer_model *model, const infer_scheduler_options *options, infer_scheduler **out, infer_error *err)
 {
     infer_scheduler_options o;
@@ -96,8 +90,6 @@ static infer_status check_options(const infer_request_options *o, infer_request 
     int prompts = (o->id_count > 0) + (o->text != NULL) + (o->message_count > 0);
     if (o->flags & ~REQUEST_FLAGS)
         return BAD(err, "flags", "unknown flags");
-    if (o->reserved)
-        return BAD(err, "reserved", "must be 0");
     if ((o->flags & INFER_REQUEST_CONTINUE) && !o->checkpoint)
         return BAD(err, "checkpoint", "INFER_REQUEST_CONTINUE needs one");
     if (prompts > 1 || (!prompts && !(o->flags & INFER_REQUEST_CONTINUE)))

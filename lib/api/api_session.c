@@ -202,8 +202,6 @@ static infer_status check_item(const infer_step_item *it, const infer_model *mod
         return err_at(err, INFER_ERROR_ARGUMENT, "logits", 6, ERR_NO_OFFSET, "unknown choice of logits");
     if (it->logits == INFER_ROWS_MASK && !it->mask && it->session->length != it->session->computed)
         return err_at(err, INFER_ERROR_ARGUMENT, "mask", 4, ERR_NO_OFFSET, "is NULL");
-    if (it->reserved)
-        return err_at(err, INFER_ERROR_ARGUMENT, "reserved", 8, ERR_NO_OFFSET, "must be 0");
     return INFER_OK;
 }
 
@@ -214,8 +212,6 @@ static infer_status check_hidden(infer_step_item *it, infer_hidden *full, infer_
     infer_status st = API_IN(it->hidden, full, infer_hidden, err);
     if (st != INFER_OK)
         return st;
-    if (full->reserved)
-        return err_at(err, INFER_ERROR_ARGUMENT, "reserved", 8, ERR_NO_OFFSET, "must be 0");
     if (full->elements < INFER_ROWS_LAST || full->elements > INFER_ROWS_MASK)
         return err_at(err, INFER_ERROR_ARGUMENT, "elements", 8, ERR_NO_OFFSET, "unknown choice of elements");
     if (full->elements == INFER_ROWS_MASK && !full->mask && it->session->length != it->session->computed)

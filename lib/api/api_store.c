@@ -14,8 +14,6 @@ static infer_status open_store(infer_engine *engine, const char *path, uint64_t 
         st = api_text(path, path_len, &len, "path", err);
     if (st == INFER_OK)
         st = API_IN(options, &o, infer_store_options, err);
-    if (st == INFER_OK && o.reserved)
-        st = err_at(err, INFER_ERROR_ARGUMENT, "reserved", 8, ERR_NO_OFFSET, "must be 0");
     return st == INFER_OK ? store_open(engine, path, len, &o, out, err) : st;
 }
 

@@ -54,10 +54,10 @@ static infer_status check_size(const void *host, uint32_t min, uint32_t *size, c
     return INFER_OK;
 }
 
-infer_status api_in_struct(const void *in, uint32_t min, void *full, uint32_t full_size, const char *what,
+infer_status api_in_struct(const void *in, uint32_t min, uint32_t reserved, void *full, uint32_t full_size, const char *what,
                            infer_error *err)
 {
-    uint32_t size;
+    uint32_t size, zero = 0;
     memset(full, 0, full_size);
     if (in) {
         infer_status st = check_size(in, min, &size, what, err);
@@ -67,6 +67,8 @@ infer_status api_in_struct(const void *in, uint32_t min, void *full, uint32_t fu
             if (((const char *)in)[i])
                 return bad_argument(err, what, "a field is set that this version of the library does not know");
         memcpy(full, in, size < full_size ? size : full_size);
+        if (reserved && memcmp((const char *)full + reserved, &zero, sizeof zero) != 0)
+            return err_at(err, INFER_ERROR_ARGUMENT, "reserved", 8, ERR_NO_OFFSET, "%s: reserved must be 0", what);
     }
     memcpy(full, &full_size, sizeof full_size);
     return INFER_OK;

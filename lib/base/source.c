@@ -152,6 +152,8 @@ static infer_status from_callback(const struct env *env, const infer_source *sou
         return err_set(err, st < 0 ? st : INFER_ERROR_HOST, "the source's open function failed");
     out->release = s.release;
     out->release_user = s.user;
+    if (s.size > sizeof s || s.reserved)
+        return err_set(err, INFER_ERROR_ARGUMENT, "infer_stream: the source's open function changed size or reserved");
     if (s.data || s.length == 0)
         return from_memory(env, s.data, s.length, out, err);
     if (!s.read)
