@@ -64,6 +64,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Exported by the library. Programs that link libinfer.a on Windows define INFER_STATIC. */
 #if defined(_WIN32) && defined(INFER_BUILDING_SHARED)
 #define INFER_API __declspec(dllexport)
 #elif defined(_WIN32) && !defined(INFER_STATIC)
@@ -78,17 +79,22 @@
 extern "C" {
 #endif
 
+/* Of this header. */
 #define INFER_VERSION_MAJOR 1
-#define INFER_VERSION_MINOR 0
-#define INFER_VERSION_PATCH 0
-#define INFER_VERSION_STRING "1.0.0"
-#define INFER_ABI_VERSION 1
+#define INFER_VERSION_MINOR 0          /* grows with additions */
+#define INFER_VERSION_PATCH 0          /* grows with everything else */
+#define INFER_VERSION_STRING "1.0.0"   /* the three */
+#define INFER_ABI_VERSION 1            /* libinfer.so.1 */
 
 /* Changes when, and only when, the bits of EXACT results change; see docs/numerics.md. */
 #define INFER_NUMERICS_VERSION 1
 
 /* A string length that means "zero-terminated". */
 #define INFER_ZSTR UINT64_MAX
+/* Texts of more bytes than this are refused with INFER_ERROR_LIMIT. */
+#define INFER_MAX_TEXT (UINT64_C(1) << 30)
+/* Most bytes of infer_session_options.salt. */
+#define INFER_CACHE_SALT_MAX 64
 
 INFER_API const char *infer_version(void);           /* "1.0.0": of the library, not of this header */
 INFER_API int32_t infer_abi_version(void);           /* INFER_ABI_VERSION of the library */
@@ -149,10 +155,12 @@ INFER_API const char *infer_capabilities(void);
     X(INFER_ERROR_NONFINITE, -81, "the model produced a value that is not finite")                                     \
     X(INFER_ERROR_THREAD, -82, "a thread could not be started")
 
+/* For the next line only. */
 #define INFER_STATUS_ENUM(name, value, message) name = value,
 enum { INFER_STATUS_LIST(INFER_STATUS_ENUM) };
 #undef INFER_STATUS_ENUM
 
+/* INFER_OK or a negative INFER_ERROR_*. */
 typedef int32_t infer_status;
 
 /* The message of a status; "unknown status" for others. Static. */
@@ -160,6 +168,7 @@ INFER_API const char *infer_status_message(infer_status status);
 /* The name of a status, such as "INFER_ERROR_IO"; "unknown" for others. Static. */
 INFER_API const char *infer_status_name(infer_status status);
 
+/* What failed, and where. */
 typedef struct infer_error {
     uint32_t size;    /* set by INFER_INIT */
     int32_t code;     /* an infer_status */
@@ -171,6 +180,7 @@ typedef struct infer_error {
 
 /* Zeroes *x and sets its size. */
 #define INFER_INIT(x) infer_init((x), (uint32_t)sizeof *(x))
+/* What INFER_INIT calls. */
 INFER_API void infer_init(void *x, uint32_t size);
 
 /* ---- Handles ----------------------------------------------------------------------------------------------------- */
@@ -194,6 +204,7 @@ INFER_API infer_cancel *infer_cancel_ref(infer_cancel *cancel);
 INFER_API void infer_cancel_release(infer_cancel *cancel);
 INFER_API void infer_cancel_set(infer_cancel *cancel);   /* from any thread, and from a signal handler */
 INFER_API void infer_cancel_clear(infer_cancel *cancel); /* makes it ready for use again */
+/* 1: it is set. */
 INFER_API int32_t infer_cancel_is_set(const infer_cancel *cancel);
 
 /* ---- Engine ------------------------------------------------------------------------------------------------------ */
@@ -204,9 +215,9 @@ INFER_API int32_t infer_cancel_is_set(const infer_cancel *cancel);
 typedef struct infer_allocator {
     uint32_t size;
     uint32_t reserved;
-    void *user;
+    void *user; /* given to both functions */
     void *(*alloc)(void *user, uint64_t bytes, uint64_t align); /* NULL: out of memory. align is a power of two */
-    void (*free)(void *user, void *block, uint64_t bytes, uint64_t align);
+    void (*free)(void *user, void *block, uint64_t bytes, uint64_t align); /* bytes and align are those of alloc; block is never NULL */
 } infer_allocator;
 
 enum { INFER_LOG_ERROR = 1, INFER_LOG_WARNING = 2, INFER_LOG_INFO = 3, INFER_LOG_DEBUG = 4 };
@@ -230,8 +241,8 @@ typedef void (*infer_task_fn)(void *task_arg, uint32_t index);
 typedef struct infer_executor {
     uint32_t size;
     uint32_t concurrency; /* how many workers a job is cut into at most: 1 to 256 */
-    void *user;
-    int32_t (*run)(void *user, uint32_t count, infer_task_fn task, void *task_arg);
+    void *user; /* given to run */
+    int32_t (*run)(void *user, uint32_t count, infer_task_fn task, void *task_arg); /* see above */
 } infer_executor;
 
 /* CPU variants, least to most capable; a forced one is refused with INFER_ERROR_UNSUPPORTED when the machine or the build lacks it. */
@@ -255,6 +266,7 @@ enum {
                                    not of the CPU variant or the version of the library. Today nothing tried was faster: it computes as EXACT */
 };
 
+/* How an engine is made. */
 typedef struct infer_engine_options {
     uint32_t size;
     int32_t cpu;                       /* INFER_CPU_*; default: the best that runs here */
@@ -281,14 +293,16 @@ INFER_API infer_status infer_engine_create(const infer_engine_options *options, 
 INFER_API infer_engine *infer_engine_ref(infer_engine *engine);
 INFER_API void infer_engine_release(infer_engine *engine);
 
+/* An engine as it is now. */
 typedef struct infer_engine_info {
     uint32_t size;
     int32_t cpu;        /* the INFER_CPU_* in use */
-    int32_t numerics;
+    int32_t numerics; /* the INFER_NUMERICS_* in use */
     uint32_t threads;   /* or the executor's concurrency */
     uint64_t kv_bytes;  /* KV memory taken from the device now: whole slabs, so more than the sessions' pages add up to */
-    uint64_t kv_budget;
+    uint64_t kv_budget; /* in force; 0: none */
 } infer_engine_info;
+/* Threads, processor and memory in use. */
 INFER_API infer_status infer_engine_get_info(infer_engine *engine, infer_engine_info *out, infer_error *err);
 /* "scalar", "avx2", ... of an INFER_CPU_*; NULL for unknown values. Static. */
 INFER_API const char *infer_cpu_name(int32_t cpu);
@@ -303,7 +317,7 @@ typedef struct infer_stream {
     uint32_t reserved;
     uint64_t length;  /* of the file, bytes */
     const void *data; /* or NULL */
-    void *user;
+    void *user; /* given to read and release */
     /* Reads exactly bytes at offset into dst. 0, or a negative infer_status. */
     infer_status (*read)(void *user, uint64_t offset, void *dst, uint64_t bytes);
     void (*release)(void *user); /* may be NULL */
@@ -322,16 +336,19 @@ typedef struct infer_source {
     const char *name;    /* path; for the other kinds a name for messages and for finding the parts of a split file; may be NULL */
     uint64_t name_len;
     int64_t descriptor;  /* stays open and owned by the host; file position is not used or changed */
-    const void *data;
-    uint64_t length;
-    void *user;
-    infer_open_fn open;
+    const void *data; /* of MEMORY */
+    uint64_t length; /* bytes in data */
+    void *user; /* given to open */
+    infer_open_fn open; /* of CALLBACK */
 } infer_source;
 
-/* Each fills *source (which needs no INFER_INIT). None fails: what is wrong shows when the source is opened. */
+/* A file or folder. This and the next three fill *source (which needs no INFER_INIT) and never fail: what is wrong shows when the source is opened. */
 INFER_API void infer_source_path(infer_source *source, const char *path, uint64_t path_len);
+/* An open descriptor (POSIX): regular files only. */
 INFER_API void infer_source_descriptor(infer_source *source, int32_t descriptor);
+/* length bytes in memory. */
 INFER_API void infer_source_memory(infer_source *source, const void *data, uint64_t length);
+/* What the host's open gives, called with this name and those of parts. */
 INFER_API void infer_source_callback(infer_source *source, const char *name, uint64_t name_len, infer_open_fn open, void *user);
 
 enum {
@@ -340,6 +357,7 @@ enum {
     INFER_MAP_READ = 2  /* copy the file into memory: immune to later changes of the file */
 };
 
+/* How files are opened. */
 typedef struct infer_open_options {
     uint32_t size;
     int32_t map;                /* INFER_MAP_* */
@@ -384,6 +402,7 @@ INFER_API infer_status infer_file_open(infer_engine *engine, const infer_source 
 INFER_API infer_file *infer_file_ref(infer_file *file);
 INFER_API void infer_file_release(infer_file *file);
 
+/* One tensor of a file. */
 typedef struct infer_tensor_info {
     uint32_t size;
     int32_t type;          /* INFER_TYPE_* */
@@ -398,6 +417,7 @@ typedef struct infer_tensor_info {
     uint64_t data_len;     /* bytes */
 } infer_tensor_info;
 
+/* Tensors of all parts. */
 INFER_API uint64_t infer_file_tensor_count(const infer_file *file);
 /* Tensor number index, in file order. Errors: ARGUMENT. */
 INFER_API infer_status infer_file_tensor(const infer_file *file, uint64_t index, infer_tensor_info *out, infer_error *err);
@@ -418,18 +438,20 @@ enum {
     INFER_VALUE_ARRAY = 6   /* count items, each read by infer_file_value_item */
 };
 
+/* A value of metadata. */
 typedef struct infer_value {
     uint32_t size;
     int32_t kind;        /* INFER_VALUE_* */
     int32_t item_kind;   /* of an array's items, else 0 */
     uint32_t width;      /* bytes of a number, or of each item of an array of numbers, as stored; else 0 */
     uint64_t count;      /* bytes of a string, items of an array */
-    uint64_t u;
-    int64_t i;
-    double f;
+    uint64_t u; /* UINT, BOOL */
+    int64_t i; /* INT */
+    double f; /* FLOAT */
     const void *data;    /* borrowed: a string's bytes; an array's items as stored (little-endian, unaligned) */
 } infer_value;
 
+/* Metadata entries. */
 INFER_API uint64_t infer_file_meta_count(const infer_file *file);
 /* Metadata entry number index, in file order. key is borrowed and not zero-terminated. Errors: ARGUMENT. */
 INFER_API infer_status infer_file_meta(const infer_file *file, uint64_t index, const char **key, uint64_t *key_len,
@@ -444,9 +466,6 @@ INFER_API infer_status infer_file_value_item(const infer_file *file, const infer
 
 /* ---- Tokenizers -------------------------------------------------------------------------------------------------- */
 
-/* Texts longer than this are refused with INFER_ERROR_LIMIT. */
-#define INFER_MAX_TEXT ((uint64_t)1 << 30)
-
 /* Opens the tokenizer of a model file or folder whose weights may be absent and whose architecture may be unknown, or a tokenizer.json.
  * Errors: as infer_file_open; MISSING, VALUE, UNSUPPORTED name the key. */
 INFER_API infer_status infer_tokenizer_open(infer_engine *engine, const infer_source *source,
@@ -458,6 +477,7 @@ enum {
     INFER_TOKENIZER_BPE = 1, INFER_TOKENIZER_SPM = 2, INFER_TOKENIZER_WORDPIECE = 3, INFER_TOKENIZER_UNIGRAM = 4, INFER_TOKENIZER_WORDLEVEL = 5
 };
 
+/* What a tokenizer is. */
 typedef struct infer_tokenizer_info {
     uint32_t size;
     int32_t kind;          /* INFER_TOKENIZER_* */
@@ -466,6 +486,7 @@ typedef struct infer_tokenizer_info {
     int32_t add_bos, add_eos;                   /* 1: INFER_TOKENIZE_ADD_SPECIAL adds it */
     uint32_t reserved;
 } infer_tokenizer_info;
+/* Kind, size and special tokens. */
 INFER_API infer_status infer_tokenizer_get_info(const infer_tokenizer *tokenizer, infer_tokenizer_info *out,
                                                 infer_error *err);
 
@@ -495,7 +516,7 @@ typedef struct infer_detokenizer {
     uint32_t flags;        /* INFER_DETOKENIZE_SHOW_SPECIAL; set after INFER_INIT */
     uint32_t pending_len;  /* bytes of an unfinished character */
     uint32_t started;      /* 0 before the first token */
-    uint8_t pending[16];
+    uint8_t pending[16]; /* those bytes */
 } infer_detokenizer;
 
 /* Adds one id and writes the text that is complete now: never half a character. A capacity of the token's length + 16 always
@@ -508,6 +529,7 @@ enum {
     INFER_TOKEN_UNUSED = 5, INFER_TOKEN_BYTE = 6
 };
 
+/* One token of a vocabulary. */
 typedef struct infer_token_info {
     uint32_t size;
     int32_t kind;        /* INFER_TOKEN_* */
@@ -532,10 +554,12 @@ INFER_API infer_status infer_template_open(infer_engine *engine, const infer_sou
                                            const infer_open_options *options, infer_template **out, infer_error *err);
 INFER_API infer_template *infer_template_ref(infer_template *tmpl);
 INFER_API void infer_template_release(infer_template *tmpl);
+/* 1: it is ChatML, for want of a template of the file's own. */
 INFER_API int32_t infer_template_is_fallback(const infer_template *tmpl);
 /* The template's source text: borrowed. */
 INFER_API void infer_template_text(const infer_template *tmpl, const char **text, uint64_t *text_len);
 
+/* Limits and clock of a rendering. */
 typedef struct infer_render_options {
     uint32_t size;
     uint32_t reserved;
@@ -543,7 +567,7 @@ typedef struct infer_render_options {
     uint64_t max_output;  /* bytes; 0: 16 MiB */
     uint64_t max_steps;   /* evaluation steps; 0: 10,000,000 */
     uint64_t max_memory;  /* bytes of working memory; 0: 256 MiB */
-    infer_cancel *cancel;
+    infer_cancel *cancel; /* polled while rendering; may be NULL */
 } infer_render_options;
 
 /* Renders with variables given as a JSON object in UTF-8 (key order is kept), usually {"messages":[{"role":"user","content":"..."}],
@@ -572,19 +596,20 @@ INFER_API infer_template *infer_model_template(const infer_model *model);
 INFER_API infer_file *infer_model_file(const infer_model *model);     /* borrowed */
 INFER_API infer_engine *infer_model_engine(const infer_model *model); /* borrowed */
 
+/* What a model is. */
 typedef struct infer_model_info {
     uint32_t size;
     uint32_t vocab_size;     /* logits per position */
-    uint32_t n_layer;
+    uint32_t n_layer; /* layers */
     uint32_t n_embd;         /* width of an embedding row */
-    uint32_t n_head;
-    uint32_t n_head_kv;
-    uint32_t head_dim;
+    uint32_t n_head; /* attention heads of a layer */
+    uint32_t n_head_kv; /* of keys and values */
+    uint32_t head_dim; /* width of a head */
     uint32_t n_ctx_train;    /* context length that the file declares */
     uint32_t window;         /* sliding-window length, 0: none */
     uint32_t reserved;
     uint64_t n_params;       /* elements of all weights */
-    uint64_t weight_bytes;
+    uint64_t weight_bytes; /* as stored */
     char architecture[32];   /* zero-terminated */
     char name[128];          /* "" when the file has none */
     char tokenizer_problem[256]; /* why infer_model_tokenizer is NULL, else "" */
@@ -595,6 +620,7 @@ typedef struct infer_model_info {
     int32_t encoder;             /* 1: an encoder (BERT and its kind): infer_embed only, no sessions */
     uint32_t embed_tokens;       /* most tokens of a text that infer_embed takes unless told otherwise */
 } infer_model_info;
+/* What the model is. Never fails for a model. */
 INFER_API infer_status infer_model_get_info(const infer_model *model, infer_model_info *out, infer_error *err);
 
 /* How much of a model is in memory. A mapped file is read as its weights are first used, and the system may drop what is not used for long; of a
@@ -628,6 +654,7 @@ enum {
     INFER_KV_MIXED_F32 = 6
 };
 
+/* How a session is made. */
 typedef struct infer_session_options {
     uint32_t size;
     uint32_t n_ctx;     /* most elements that the session may hold, at most 2^24; 0: the model's training context. More than that is
@@ -640,7 +667,6 @@ typedef struct infer_session_options {
 } infer_session_options;
 /* INFER_CACHE_NO_LOOKUP: computes everything itself. INFER_CACHE_NO_INSERT: leaves nothing behind for others. */
 enum { INFER_CACHE_NO_LOOKUP = 1, INFER_CACHE_NO_INSERT = 2 };
-#define INFER_CACHE_SALT_MAX 64
 
 /* Makes an empty session. options may be NULL. Errors: ARGUMENT, UNSUPPORTED (an encoder: see infer_embed), NO_MEMORY. */
 INFER_API infer_status infer_session_create(infer_model *model, const infer_session_options *options,
@@ -662,7 +688,7 @@ INFER_API infer_status infer_session_append_text(infer_session *session, const c
 typedef struct infer_message {
     const char *role; /* "system", "user", "assistant", or what else the template knows */
     uint64_t role_len;
-    const char *content;
+    const char *content; /* what is said */
     uint64_t content_len;
 } infer_message;
 
@@ -679,9 +705,10 @@ INFER_API infer_status infer_session_append_chat(infer_session *session, const i
 INFER_API infer_status infer_session_append_rows(infer_session *session, const float *rows, const uint64_t *keys,
                                                  uint64_t count, infer_error *err);
 
+/* A session as it is now. */
 typedef struct infer_session_info {
     uint32_t size;
-    uint32_t n_ctx;
+    uint32_t n_ctx; /* most elements */
     uint64_t length;      /* elements, computed and pending */
     uint64_t computed;    /* of them computed */
     uint64_t kv_bytes;    /* KV memory that this session holds, shared pages included */
@@ -692,6 +719,7 @@ typedef struct infer_session_info {
     uint32_t kv_recent;       /* of the mixed types: in force; else 0 */
     uint64_t adapters;        /* identity of the adapters in force for what is appended next, their scales, modes and layers; 0: none */
 } infer_session_info;
+/* Lengths and memory of the session. */
 INFER_API infer_status infer_session_get_info(const infer_session *session, infer_session_info *out, infer_error *err);
 
 /* The ids of elements [first, first + count); an embedding row gives -1. Errors: ARGUMENT. */
@@ -717,6 +745,7 @@ enum {
 /* Hidden states of elements that a step computes: for probes, steering vectors, embeddings of one's own making. Elements whose hidden states are
  * wanted are computed, never taken from the prefix cache. */
 enum { INFER_HIDDEN_FINAL = -1 }; /* behind the last layer and the final norm: what the output matrix multiplies */
+/* Which hidden states a step gives, and where to. */
 typedef struct infer_hidden {
     uint32_t size;
     int32_t elements;       /* which: INFER_ROWS_LAST, NONE, ALL or MASK, as for logits. LAST of a session without pending elements computes its
@@ -731,10 +760,11 @@ typedef struct infer_hidden {
     uint64_t rows;          /* out: elements that were written; what lies behind them is undefined */
 } infer_hidden;
 
+/* One session's part of a step. */
 typedef struct infer_step_item {
     uint32_t size;
     int32_t status;         /* out: an infer_status of this session */
-    infer_session *session;
+    infer_session *session; /* whose pending elements are computed */
     uint64_t max_elements;  /* of the pending ones, how many at most; 0: all */
     const uint8_t *mask;    /* for INFER_ROWS_MASK: one byte for each pending element */
     int32_t logits;         /* INFER_ROWS_* */
@@ -767,7 +797,7 @@ typedef infer_status (*infer_logits_fn)(void *user, float *logits, uint64_t voca
 
 /* This struct never grows. */
 typedef struct infer_bias {
-    int32_t id;
+    int32_t id; /* token id */
     float bias; /* added to the logit; -INFINITY forbids the token */
 } infer_bias;
 
@@ -787,7 +817,7 @@ typedef struct infer_sampling {
     uint64_t seed;             /* the draw for position p is a function of (seed, p) alone */
     const infer_bias *bias;    /* copied */
     uint64_t bias_count;
-    infer_logits_fn callback;
+    infer_logits_fn callback; /* or NULL */
     void *callback_user;
     uint32_t top_logprobs;     /* alternatives to report with each token, at most 20 */
     int32_t logprobs;          /* 1: report the log-probability of each sampled token, before temperature and filters (after callback, bias and penalties) */
@@ -804,15 +834,16 @@ INFER_API infer_status infer_session_set_sampling(infer_session *session, const 
 
 /* This struct never grows. */
 typedef struct infer_logprob {
-    int32_t id;
+    int32_t id; /* token id */
     float logprob; /* natural logarithm */
 } infer_logprob;
 
+/* A drawn token. */
 typedef struct infer_sample_result {
     uint32_t size;
-    int32_t id;
+    int32_t id; /* the token */
     float logprob;               /* when asked for, else 0 */
-    uint32_t top_count;
+    uint32_t top_count; /* items of top */
     const infer_logprob *top;    /* borrowed until the session is used again; most likely first */
 } infer_sample_result;
 
@@ -822,6 +853,7 @@ INFER_API infer_status infer_session_sample(infer_session *session, infer_sample
 
 /* ---- Scoring ----------------------------------------------------------------------------------------------------- */
 
+/* How likely given tokens are. */
 typedef struct infer_score {
     uint32_t size;
     uint32_t top_logprobs;  /* alternatives to give with each id, at most 20 */
@@ -861,6 +893,7 @@ enum {
     INFER_FINISH_ERROR = 8        /* of a scheduler's request: see its event's error */
 };
 
+/* What a piece of generation did. */
 typedef struct infer_event {
     uint32_t size;
     int32_t kind;            /* INFER_EVENT_* */
@@ -869,19 +902,20 @@ typedef struct infer_event {
     const char *text;        /* never NULL; borrowed until the session is used again; whole characters (at DONE with what was begun of the last one) */
     uint64_t text_len;
     uint64_t done, total;    /* PREFILL, SHIFT: elements */
-    float logprob;
-    uint32_t top_count;
-    const infer_logprob *top;
+    float logprob; /* TOKEN, when asked for */
+    uint32_t top_count; /* items of top */
+    const infer_logprob *top; /* TOKEN: alternatives, most likely first; borrowed as text is */
     int32_t stop_index;      /* DONE with INFER_FINISH_STOP_STRING: which of stops; else -1 */
     uint32_t reserved;
 } infer_event;
 
 /* A string. This struct never grows. */
 typedef struct infer_text {
-    const char *text;
+    const char *text; /* UTF-8, or any bytes where the function says so */
     uint64_t text_len;
 } infer_text;
 
+/* How an answer ends. */
 typedef struct infer_generate_options {
     uint32_t size;
     uint32_t flags;          /* INFER_GENERATE_IGNORE_EOS, INFER_GENERATE_SHOW_SPECIAL */
@@ -953,6 +987,7 @@ INFER_API infer_model *infer_adapter_model(const infer_adapter *adapter); /* bor
 /* A new reference on an adapter that is open for the model and has this content, as infer_adapter_info.hash tells it. Errors: NOT_FOUND. */
 INFER_API infer_status infer_adapter_find(infer_model *model, const uint8_t hash[16], infer_adapter **out, infer_error *err);
 
+/* What an open adapter is. */
 typedef struct infer_adapter_info {
     uint32_t size;
     int32_t kind;           /* INFER_ADAPTER_* */
@@ -966,6 +1001,7 @@ typedef struct infer_adapter_info {
     uint32_t reserved;
     char base[128];         /* what the file calls its base model, zero-terminated; "" */
 } infer_adapter_info;
+/* Kind, content hash and sizes. */
 INFER_API infer_status infer_adapter_get_info(const infer_adapter *adapter, infer_adapter_info *out, infer_error *err);
 /* Name of target number index of a LoRA adapter, as GGUF names it: borrowed, zero-terminated. NULL: there is none. */
 INFER_API const char *infer_adapter_target(const infer_adapter *adapter, uint64_t index);
@@ -977,6 +1013,7 @@ enum {
     INFER_ADAPTER_PROJECT = 1 /* steering: scale times the part that points along v is taken out */
 };
 
+/* An adapter as a session uses it. */
 typedef struct infer_adapter_use {
     uint32_t size;
     int32_t mode;           /* INFER_ADAPTER_ADD, INFER_ADAPTER_PROJECT */
@@ -1018,6 +1055,7 @@ enum {
     INFER_EMBED_PARSE_SPECIAL = 8 /* as INFER_TOKENIZE_PARSE_SPECIAL */
 };
 
+/* How embeddings are made. */
 typedef struct infer_embed_options {
     uint32_t size;
     int32_t pooling;     /* INFER_POOLING_*, but not RANK */
@@ -1027,6 +1065,7 @@ typedef struct infer_embed_options {
                             positions are learned */
 } infer_embed_options;
 
+/* One text and its embedding. */
 typedef struct infer_embed_item {
     uint32_t size;
     int32_t status;      /* out: an infer_status of this text */

@@ -28,6 +28,7 @@ typedef struct infer_request infer_request;     /* one prompt and its answers */
 /* Microseconds of a clock that never goes back. Called from any thread. */
 typedef uint64_t (*infer_clock_fn)(void *user);
 
+/* How a scheduler is made. */
 typedef struct infer_scheduler_options {
     uint32_t size;
     uint32_t max_active;     /* answers in a batch at most (a request with n choices counts n); 0: 16; at most 256 */
@@ -57,21 +58,23 @@ INFER_API infer_status infer_scheduler_wait(infer_scheduler *scheduler, infer_er
 /* Lets the present or the next infer_scheduler_wait return. From any thread. */
 INFER_API void infer_scheduler_wake(infer_scheduler *scheduler);
 
+/* A scheduler as it is now, and what it has done. */
 typedef struct infer_scheduler_info {
     uint32_t size;
     uint32_t active;            /* answers in the batch now */
     uint64_t waiting;           /* requests that wait for their first step */
     uint64_t suspended;         /* answers set aside */
     uint64_t submitted, finished, cancelled, failed; /* requests so far */
-    uint64_t steps;
+    uint64_t steps; /* so far */
     uint64_t prompt_tokens;     /* computed or taken from the cache */
     uint64_t cached_tokens;     /* of these, taken from the cache or a checkpoint */
-    uint64_t generated_tokens;
-    uint64_t preemptions;
+    uint64_t generated_tokens; /* of all answers */
+    uint64_t preemptions; /* answers set aside so far */
     uint64_t kv_bytes;          /* of active and suspended requests now; what they share is counted once */
     uint64_t kv_budget;         /* in force; 0: none */
     uint64_t computed;          /* elements that steps computed: of prompts, of answers, and what was computed again */
 } infer_scheduler_info;
+/* Counts and memory. */
 INFER_API infer_status infer_scheduler_get_info(infer_scheduler *scheduler, infer_scheduler_info *out, infer_error *err);
 
 /* ---- Requests ---------------------------------------------------------------------------------------------------- */
@@ -85,6 +88,7 @@ enum {
     INFER_REQUEST_EVENT_END = 5      /* all choices have ended: the last event of every request */
 };
 
+/* What happened to a request. */
 typedef struct infer_request_event {
     uint32_t size;
     int32_t kind;            /* INFER_REQUEST_EVENT_* */
@@ -96,11 +100,12 @@ typedef struct infer_request_event {
     uint64_t text_len;
     uint64_t done, total;    /* STARTED */
     float logprob;           /* when asked for */
-    uint32_t top_count;
+    uint32_t top_count; /* items of top */
     const infer_logprob *top; /* borrowed as text is */
     const infer_error *error; /* DONE with INFER_FINISH_ERROR: what failed; else NULL. Borrowed as text is */
 } infer_request_event;
 
+/* Hears of a request's events, on the thread that steps. */
 typedef void (*infer_request_fn)(void *user, infer_request *request, const infer_request_event *event);
 
 enum {
@@ -114,6 +119,7 @@ enum {
     INFER_REQUEST_PROMPT_LOGPROBS = 64 /* with ECHO: log-probabilities of the prompt's tokens, with sampling's top_logprobs alternatives */
 };
 
+/* A request. */
 typedef struct infer_request_options {
     uint32_t size;
     uint32_t flags;          /* INFER_REQUEST_* */
@@ -122,11 +128,11 @@ typedef struct infer_request_options {
     uint64_t client;         /* whose request it is: waiting requests of equal priority take turns by client; 0 is a client too */
     /* The prompt, exactly one of: ids; text; messages (rendered by the model's template as infer_session_append_chat does); none of them with
        INFER_REQUEST_CONTINUE. All is copied. */
-    const int32_t *ids;
+    const int32_t *ids; /* [id_count] token ids */
     uint64_t id_count;
-    const char *text;
+    const char *text; /* tokenized with text_flags */
     uint64_t text_len;
-    const infer_message *messages;
+    const infer_message *messages; /* [message_count] of a conversation */
     uint64_t message_count;
     const infer_render_options *render; /* or NULL */
     uint32_t text_flags;     /* of text: as for infer_tokenize */
@@ -156,6 +162,7 @@ INFER_API void infer_request_cancel(infer_request *request);
 /* For requests without a callback: the next event. Errors: NOT_FOUND (none now: step, or wait), STATE (it has a callback, or END was told). */
 INFER_API infer_status infer_request_next(infer_request *request, infer_request_event *out, infer_error *err);
 
+/* How a request stands. */
 typedef struct infer_request_info {
     uint32_t size;
     int32_t cache_reason;      /* INFER_CACHE_REASON_*: why no more of the prompt was in the cache */
@@ -164,12 +171,13 @@ typedef struct infer_request_info {
     uint64_t generated_tokens; /* of all choices */
     uint64_t near_length;      /* as in infer_cache_report */
     uint64_t difference;       /* as in infer_cache_report */
-    uint64_t preemptions;
+    uint64_t preemptions; /* how often its answers were set aside */
     uint64_t submitted, started, first_token, ended; /* by the scheduler's clock; 0: not yet */
     double prompt_logprob;     /* with INFER_REQUEST_PROMPT_LOGPROBS: the sum over the prompt's tokens; else 0 */
     int32_t own_reason;        /* as in infer_cache_report: what a tenant may be told */
     uint32_t reserved;
 } infer_request_info;
+/* Counts and times so far. */
 INFER_API infer_status infer_request_get_info(infer_request *request, infer_request_info *out, infer_error *err);
 /* With INFER_REQUEST_KEEP, from a choice's DONE on: its state, as long as the request lives. Errors: STATE (not kept, not ended), ARGUMENT (no such choice). */
 INFER_API infer_status infer_request_checkpoint(infer_request *request, uint32_t choice, infer_checkpoint **out, infer_error *err);

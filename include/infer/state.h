@@ -26,22 +26,24 @@ INFER_API infer_checkpoint *infer_checkpoint_ref(infer_checkpoint *checkpoint);
 INFER_API void infer_checkpoint_release(infer_checkpoint *checkpoint);
 INFER_API infer_model *infer_checkpoint_model(const infer_checkpoint *checkpoint); /* borrowed */
 
+/* What a checkpoint holds. */
 typedef struct infer_checkpoint_info {
     uint32_t size;
-    uint32_t n_ctx;
+    uint32_t n_ctx; /* as in infer_session_info */
     int32_t kv_type;          /* INFER_KV_* */
     int32_t approximate;      /* as in infer_session_info */
     uint64_t length;          /* elements, computed and pending */
-    uint64_t computed;
-    uint64_t kv_bytes;        /* as in infer_session_info, as the next two */
-    uint64_t kv_shared_bytes;
-    uint64_t kv_mapped_bytes;
-    uint64_t logits_rows;
+    uint64_t computed; /* of them computed */
+    uint64_t kv_bytes;        /* this and the next two as in infer_session_info */
+    uint64_t kv_shared_bytes; /* of kv_bytes, held by others too */
+    uint64_t kv_mapped_bytes; /* of kv_bytes, in a mapped file */
+    uint64_t logits_rows; /* as in infer_session_info */
     int32_t generating;       /* 1: in the middle of an answer */
     uint32_t kv_recent;       /* as in infer_session_info */
     uint64_t bytes;           /* memory that its state takes, were it alone: kv_bytes and what is not KV */
     uint64_t adapters;        /* as in infer_session_info */
 } infer_checkpoint_info;
+/* Lengths and memory of the checkpoint. */
 INFER_API infer_status infer_checkpoint_get_info(const infer_checkpoint *checkpoint, infer_checkpoint_info *out,
                                                  infer_error *err);
 /* As infer_session_tokens. */
@@ -60,6 +62,7 @@ INFER_API infer_status infer_checkpoint_session(const infer_checkpoint *checkpoi
 /* Checkpoints by name. A name is UTF-8 of 1 to 255 bytes without '/' and control characters. Every call is atomic; all may be made from
  * any thread. */
 
+/* Limits of a store. */
 typedef struct infer_store_options {
     uint32_t size;
     uint32_t reserved;
@@ -94,13 +97,14 @@ INFER_API infer_status infer_store_rename(infer_store *store, const char *from, 
 /* Sessions and checkpoints that came from it stay. Errors: NOT_FOUND, ARGUMENT. */
 INFER_API infer_status infer_store_delete(infer_store *store, const char *name, uint64_t name_len, infer_error *err);
 
+/* A checkpoint in a store. */
 typedef struct infer_store_entry {
     uint32_t size;
     uint32_t name_len;
-    uint64_t bytes;
+    uint64_t bytes; /* as its limit counts them */
     uint64_t length;     /* elements */
-    uint64_t computed;
-    int32_t kv_type;
+    uint64_t computed; /* of them computed */
+    int32_t kv_type; /* INFER_KV_* */
     int32_t approximate; /* as in infer_session_info */
     char name[256];      /* zero-terminated */
 } infer_store_entry;
@@ -109,12 +113,14 @@ typedef struct infer_store_entry {
 INFER_API infer_status infer_store_next(infer_store *store, const char *after, uint64_t after_len, infer_store_entry *out,
                                         infer_error *err);
 
+/* What a store holds. */
 typedef struct infer_store_info {
     uint32_t size;
     uint32_t reserved;
-    uint64_t count;
-    uint64_t bytes;
+    uint64_t count; /* entries */
+    uint64_t bytes; /* as the limit counts them */
 } infer_store_info;
+/* Entries and bytes. */
 INFER_API infer_status infer_store_get_info(infer_store *store, infer_store_info *out, infer_error *err);
 
 /* ---- Prefix cache ------------------------------------------------------------------------------------------------ */
@@ -153,12 +159,14 @@ typedef struct infer_cache_report {
                              this salt did (and on memory) alone */
     uint32_t reserved;
 } infer_cache_report;
+/* What the last look-up in the prefix cache gave. Errors: none for a session. */
 INFER_API infer_status infer_session_cache_report(const infer_session *session, infer_cache_report *out, infer_error *err);
 
+/* What the prefix cache of an engine holds and has done. */
 typedef struct infer_cache_stats {
     uint32_t size;
     uint32_t reserved;
-    uint64_t lookups;
+    uint64_t lookups; /* so far */
     uint64_t hits;           /* of these, that gave all they could */
     uint64_t partial_hits;   /* that gave something */
     uint64_t saved;          /* elements that were not computed */
@@ -167,9 +175,9 @@ typedef struct infer_cache_stats {
     uint64_t bytes;          /* kept now: pages and tokens; what sessions hold too is counted in */
     uint64_t nodes;          /* pieces of prefixes kept now */
     uint64_t ghosts;         /* pieces that were evicted, and are remembered without their state */
-    uint64_t ghost_bytes;
+    uint64_t ghost_bytes; /* memory that they take */
     uint64_t disk_files;     /* in cache_dir, as last seen */
-    uint64_t disk_bytes;
+    uint64_t disk_bytes; /* of these files */
     uint64_t disk_written;   /* bytes, by this engine */
     uint64_t disk_skipped;   /* pieces that were not written: no budget, or an error (logged) */
     uint64_t disk_loaded;    /* pieces that were read back */
@@ -192,6 +200,7 @@ enum {
     INFER_SAVE_ZSTD = 1,      /* compress, for cold storage: opening then unpacks everything instead of mapping it */
     INFER_SAVE_FULL_MODEL = 2 /* store the full fingerprint of the model, which opening then checks: reads all weights, both times */
 };
+/* How a checkpoint file is written. */
 typedef struct infer_save_options {
     uint32_t size;
     uint32_t flags;      /* INFER_SAVE_* */
@@ -214,6 +223,7 @@ enum {
                                    one fails that step with FORMAT and leaves the session as it was */
     INFER_VERIFY_LOAD = 1       /* everything at once */
 };
+/* How a checkpoint file is opened. */
 typedef struct infer_load_options {
     uint32_t size;
     int32_t map;        /* INFER_MAP_*. MMAP: pages are used in place, copied when written; the file must not shrink or change while anything
