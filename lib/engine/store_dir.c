@@ -103,18 +103,25 @@ static infer_status path_of(const struct dir_store *d, struct store_name name, c
     return INFER_OK;
 }
 
-/* Bytes of a file; false: there is none. */
-static bool file_bytes(const struct dir_store *d, const char *path, uint64_t *bytes)
+/* Bytes of a file. NOT_FOUND: there is none of this name, or what has it is no file. */
+static infer_status file_bytes(const struct dir_store *d, const char *path, uint64_t *bytes, infer_error *err)
 {
     const struct os_io *io = env_of(d)->io;
-    struct os_stat about;
-    int fd, os_error;
-    if (io->open(path, &fd, &os_error) != INFER_OK)
-        return false;
-    bool found = io->stat(fd, &about, &os_error) == INFER_OK;
-    io->close(fd);
-    *bytes = found ? about.size : 0;
-    return found;
+    struct os_stat about = {0};
+    int fd, os_error = 0;
+    infer_status st = io->open(path, &fd, &os_error);
+    if (st == INFER_OK) {
+        st = io->stat(fd, &about, &os_error);
+        io->close(fd);
+    }
+    *bytes = about.size;
+    if (st == INFER_OK || st == INFER_ERROR_NOT_FOUND)
+        return st;
+    if (st == INFER_ERROR_UNSUPPORTED)
+        return INFER_ERROR_NOT_FOUND;
+    st = outfile_failed(err, st, os_error, "look at a file of the store");
+    err_file(err, path, strlen(path));
+    return st;
 }
 
 /* ---- Looking through the directory */
@@ -126,7 +133,8 @@ struct scan {
     uint32_t best_len; /* 0: none yet */
     bool sizes;
     uint64_t count, bytes;
-    bool no_memory;
+    infer_status status; /* other than that of reading the directory */
+    infer_error *err;
 };
 
 static bool scan_one(void *arg, const char *file)
@@ -140,11 +148,14 @@ static bool scan_one(void *arg, const char *file)
     struct store_name this = {name, len}, best = {c->best, c->best_len};
     c->count++;
     if (c->sizes) {
-        c->no_memory = path_of(c->d, this, &path, NULL) != INFER_OK;
-        if (path && file_bytes(c->d, path, &bytes))
-            c->bytes += bytes;
+        c->status = path_of(c->d, this, &path, c->err);
+        if (c->status == INFER_OK)
+            c->status = file_bytes(c->d, path, &bytes, c->err);
+        if (c->status == INFER_ERROR_NOT_FOUND) /* it is gone by now */
+            c->status = INFER_OK;
+        c->bytes += bytes;
         mem_free(&env_of(c->d)->alloc, path);
-        return !c->no_memory;
+        return c->status == INFER_OK;
     }
     if (store_compare(this, c->after) > 0 && (!c->best_len || store_compare(this, best) < 0)) {
         memcpy(c->best, name, sizeof name);
@@ -156,9 +167,10 @@ static bool scan_one(void *arg, const char *file)
 static infer_status scan(struct scan *c, infer_error *err)
 {
     int os_error = 0;
+    c->err = err;
     infer_status st = env_of(c->d)->io->list(c->d->path, scan_one, c, &os_error);
-    if (st == INFER_OK && c->no_memory)
-        return err_no_memory(err);
+    if (c->status != INFER_OK)
+        return c->status;
     if (st != INFER_OK) {
         if (st == INFER_ERROR_NOT_FOUND) /* which means "no more" to callers: a directory that went away is no empty store */
             st = INFER_ERROR_IO;
@@ -176,10 +188,11 @@ static infer_status room_for(const struct dir_store *d, const char *path, uint64
     *left = 0;
     if (d->head.max_bytes == UINT64_MAX && d->head.max_count == UINT64_MAX)
         return INFER_OK;
-    infer_status st = scan(&c, err);
-    bool replaced = st == INFER_OK && file_bytes(d, path, &old);
+    infer_status st = scan(&c, err), replaced = st == INFER_OK ? file_bytes(d, path, &old, err) : st;
+    if (replaced != INFER_ERROR_NOT_FOUND)
+        st = replaced;
     if (st == INFER_OK)
-        st = store_check_limits(&d->head, c.count - (replaced && c.count), c.bytes - (old < c.bytes ? old : c.bytes), 1, 1, err);
+        st = store_check_limits(&d->head, c.count - (replaced == INFER_OK && c.count), c.bytes - (old < c.bytes ? old : c.bytes), 1, 1, err);
     if (st == INFER_OK && d->head.max_bytes != UINT64_MAX)
         *left = d->head.max_bytes - (c.bytes - (old < c.bytes ? old : c.bytes));
     return st;
@@ -205,8 +218,10 @@ static infer_status dir_put(infer_store *s, struct store_name name, infer_checkp
     if (st != INFER_OK)
         return st;
     os_mutex_lock(&d->lock);
-    if (o.keep && file_bytes(d, path, &bytes))
-        st = store_exists(name, err); /* before much is written */
+    if (o.keep) { /* before much is written */
+        st = file_bytes(d, path, &bytes, err);
+        st = st == INFER_OK ? INFER_ERROR_EXISTS : st == INFER_ERROR_NOT_FOUND ? INFER_OK : st;
+    }
     if (st == INFER_OK)
         st = room_for(d, path, &o.max_bytes, err);
     if (st == INFER_OK)
@@ -247,10 +262,10 @@ static infer_status add_name(const struct dir_store *d, const char *from, const 
 
 static infer_status branch_paths(struct dir_store *d, const char *from, const char *to, bool replace, infer_error *err)
 {
-    uint64_t left, bytes;
-    if (!file_bytes(d, from, &bytes))
-        return INFER_ERROR_NOT_FOUND;
-    infer_status st = room_for(d, to, &left, err);
+    uint64_t left = 0, bytes;
+    infer_status st = file_bytes(d, from, &bytes, err);
+    if (st == INFER_OK)
+        st = room_for(d, to, &left, err);
     if (st == INFER_OK && left && bytes > left)
         st = err_set(err, INFER_ERROR_LIMIT, "the store has room for %llu bytes more, and this takes %llu", (unsigned long long)left,
                      (unsigned long long)bytes);
@@ -263,11 +278,14 @@ static infer_status rename_paths(struct dir_store *d, const char *from, const ch
     const struct os_io *io = env_of(d)->io;
     int os_error = 0, ignored;
     uint64_t bytes;
-    if (!file_bytes(d, from, &bytes))
-        return INFER_ERROR_NOT_FOUND;
-    if (!replace && file_bytes(d, to, &bytes))
-        return INFER_ERROR_EXISTS;
-    infer_status st = replace ? INFER_ERROR_UNSUPPORTED : io->link(from, to, &os_error);
+    infer_status st = file_bytes(d, from, &bytes, err);
+    if (st == INFER_OK && !replace) {
+        st = file_bytes(d, to, &bytes, err);
+        st = st == INFER_OK ? INFER_ERROR_EXISTS : st == INFER_ERROR_NOT_FOUND ? INFER_OK : st;
+    }
+    if (st != INFER_OK)
+        return st;
+    st = replace ? INFER_ERROR_UNSUPPORTED : io->link(from, to, &os_error);
     if (st == INFER_ERROR_UNSUPPORTED)
         st = io->rename(-1, from, to, &os_error);
     if (st != INFER_OK)
@@ -311,8 +329,7 @@ static infer_status stay(struct dir_store *d, const char *from, const char *to, 
     uint64_t bytes;
     (void)to;
     (void)replace;
-    (void)err;
-    return file_bytes(d, from, &bytes) ? INFER_OK : INFER_ERROR_NOT_FOUND;
+    return file_bytes(d, from, &bytes, err);
 }
 
 static infer_status dir_rename(infer_store *s, struct store_name from, struct store_name to, uint32_t flags, infer_error *err)
@@ -339,21 +356,35 @@ static infer_status dir_remove(infer_store *s, struct store_name name, infer_err
     return st;
 }
 
-/* What the file says of itself; a damaged one says nothing: its numbers stay 0. */
-static void describe(const struct dir_store *d, const char *path, infer_store_entry *out)
+static infer_status describe_once(const struct dir_store *d, const char *path, infer_store_entry *out, infer_error *err)
 {
     struct kv_file *f;
     struct ckpt_state state;
-    (void)file_bytes(d, path, &out->bytes);
-    if (kv_file_open(env_of(d), path, strlen(path), &ckpt_read_auto, NULL, &f, NULL) != INFER_OK)
-        return;
-    if (ckpt_read_state(f, &state, NULL) == INFER_OK) {
+    infer_status st = file_bytes(d, path, &out->bytes, err);
+    if (st == INFER_OK)
+        st = kv_file_open(env_of(d), path, strlen(path), &ckpt_read_auto, NULL, &f, err);
+    if (st != INFER_OK)
+        return st;
+    st = ckpt_read_state(f, &state, err);
+    if (st == INFER_OK) {
         out->length = state.length;
         out->computed = state.computed;
         out->kv_type = state.kv_type;
         out->approximate = state.approximate_from != UINT64_MAX;
     }
     kv_file_release(f);
+    return st;
+}
+
+/* What the file says of itself; a damaged one says nothing: its numbers stay 0. One that cannot be read now (no memory, no descriptor) is not damaged;
+ * one that can be opened and still not be read is. */
+static infer_status describe(const struct dir_store *d, const char *path, infer_store_entry *out, infer_error *err)
+{
+    uint64_t bytes;
+    infer_status st = describe_once(d, path, out, err);
+    if (st == INFER_ERROR_IO && file_bytes(d, path, &bytes, err) == INFER_OK)
+        st = describe_once(d, path, out, err) == INFER_ERROR_NO_MEMORY ? INFER_ERROR_NO_MEMORY : INFER_OK;
+    return st == INFER_ERROR_IO || st == INFER_ERROR_NO_MEMORY ? st : INFER_OK;
 }
 
 static infer_status dir_next(infer_store *s, struct store_name after, infer_store_entry *out, infer_error *err)
@@ -370,9 +401,9 @@ static infer_status dir_next(infer_store *s, struct store_name after, infer_stor
         return st;
     *out = (infer_store_entry){.size = (uint32_t)sizeof *out, .name_len = c.best_len};
     memcpy(out->name, c.best, sizeof c.best);
-    describe(d, path, out);
+    st = describe(d, path, out, err);
     mem_free(&env_of(d)->alloc, path);
-    return INFER_OK;
+    return st;
 }
 
 static infer_status dir_info(infer_store *s, infer_store_info *out, infer_error *err)
