@@ -261,7 +261,7 @@ static const char sample[] = "Once upon a time, there was a little girl called L
 static infer_status tokenize(struct world *w, int arg)
 {
     (void)arg;
-    infer_status st = infer_tokenize(w->tokenizer, sample, sizeof sample - 1, INFER_ADD_SPECIAL | INFER_PARSE_SPECIAL, w->ids, 1024, &w->n_ids, &w->err);
+    infer_status st = infer_tokenize(w->tokenizer, sample, sizeof sample - 1, INFER_TOKENIZE_ADD_SPECIAL | INFER_TOKENIZE_PARSE_SPECIAL, w->ids, 1024, &w->n_ids, &w->err);
     if (st == INFER_OK)
         oom_add(w, w->ids, w->n_ids * sizeof w->ids[0]);
     return st;
@@ -272,7 +272,7 @@ static infer_status detokenize(struct world *w, int arg)
     char text[2048];
     uint64_t n;
     (void)arg;
-    infer_status st = infer_detokenize(w->tokenizer, w->ids, w->n_ids, INFER_SHOW_SPECIAL, text, sizeof text, &n, &w->err);
+    infer_status st = infer_detokenize(w->tokenizer, w->ids, w->n_ids, INFER_DETOKENIZE_SHOW_SPECIAL, text, sizeof text, &n, &w->err);
     if (st == INFER_OK)
         oom_add(w, text, n);
     return st;

@@ -149,18 +149,18 @@ static void note(struct answer *a, const infer_request_event *ev)
 {
     struct world w = {.digest = a->digests[ev->choice]};
     switch (ev->kind) {
-    case INFER_REQUEST_TOKEN:
+    case INFER_REQUEST_EVENT_TOKEN:
         oom_add_u64(&w, (uint64_t)ev->id);
         oom_add(&w, &ev->logprob, sizeof ev->logprob);
         break;
-    case INFER_REQUEST_DONE:
+    case INFER_REQUEST_EVENT_DONE:
         oom_add_u64(&w, (uint64_t)ev->finish_reason);
         if (ev->finish_reason == INFER_FINISH_ERROR) {
             a->failed = ev->error->code;
             a->err = *ev->error;
         }
         break;
-    case INFER_REQUEST_END:
+    case INFER_REQUEST_EVENT_END:
         a->ended++;
         break;
     default:

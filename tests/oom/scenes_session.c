@@ -69,7 +69,7 @@ infer_status scene_prefill(struct world *w, int slot)
 
 static infer_status append_text(struct world *w, int slot)
 {
-    return infer_session_append_text(w->s[slot], "Once upon a time there was", INFER_ZSTR, INFER_ADD_SPECIAL, &w->err);
+    return infer_session_append_text(w->s[slot], "Once upon a time there was", INFER_ZSTR, INFER_TOKENIZE_ADD_SPECIAL, &w->err);
 }
 
 static infer_status append_chat(struct world *w, int slot)
@@ -217,7 +217,7 @@ static infer_generate_options generate_options(uint64_t max_tokens, bool stops)
     static const int32_t ids[] = {3};
     infer_generate_options o;
     INFER_INIT(&o);
-    o.flags = INFER_IGNORE_EOS | INFER_SHOW_SPECIAL_TEXT;
+    o.flags = INFER_GENERATE_IGNORE_EOS | INFER_GENERATE_SHOW_SPECIAL;
     o.max_tokens = max_tokens;
     o.stops = stops ? strings : NULL;
     o.stop_count = stops ? 2 : 0;

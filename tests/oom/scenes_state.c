@@ -54,7 +54,7 @@ static infer_status begin(struct world *w, int max_tokens)
     infer_generate_options o;
     INFER_INIT(&o);
     o.max_tokens = (uint64_t)max_tokens;
-    o.flags = INFER_IGNORE_EOS;
+    o.flags = INFER_GENERATE_IGNORE_EOS;
     return infer_generate_begin(w->s[0], &o, &w->err);
 }
 
@@ -260,7 +260,7 @@ static infer_status drop_sessions(struct world *w, int arg)
 static infer_status flush(struct world *w, int arg)
 {
     (void)arg;
-    return infer_engine_cache_flush(w->engine, &w->err);
+    return infer_engine_cache_flush(w->engine, w->cancel, &w->err);
 }
 
 static infer_status clear(struct world *w, int arg)
@@ -287,7 +287,7 @@ static infer_status shift(struct world *w, int drop)
 static infer_status graft(struct world *w, int recompute)
 {
     uint64_t rerun;
-    infer_status st = infer_session_graft(w->s[1], w->c[0], 10, 60, (uint64_t)recompute, &rerun, &w->err);
+    infer_status st = infer_session_graft(w->s[1], w->c[0], 10, 60, (uint64_t)recompute, &rerun, NULL, &w->err);
     if (st == INFER_OK)
         oom_add_u64(w, rerun);
     return st;
@@ -296,7 +296,7 @@ static infer_status graft(struct world *w, int recompute)
 static infer_status graft_exactly(struct world *w, int arg)
 {
     (void)arg;
-    return infer_session_graft(w->s[2], w->c[0], 0, 90, 0, NULL, &w->err);
+    return infer_session_graft(w->s[2], w->c[0], 0, 90, 0, NULL, NULL, &w->err);
 }
 
 static infer_status begin_shifting(struct world *w, int arg)
@@ -305,7 +305,7 @@ static infer_status begin_shifting(struct world *w, int arg)
     (void)arg;
     INFER_INIT(&o);
     o.max_tokens = 4;
-    o.flags = INFER_IGNORE_EOS;
+    o.flags = INFER_GENERATE_IGNORE_EOS;
     o.shift_keep = 4;
     o.shift_drop = 40;
     return infer_generate_begin(w->s[3], &o, &w->err);
