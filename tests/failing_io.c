@@ -138,11 +138,11 @@ static infer_status list_(const char *dir, bool (*fn)(void *arg, const char *nam
     return fails(os_error) ? INFER_ERROR_IO : os_io_default.list(dir, fn, arg, os_error);
 }
 
-static infer_status clone_(int from, int to, uint64_t size, int *os_error)
+static infer_status clone_(int from, int to, uint64_t *done, uint64_t size, int *os_error)
 {
     if (failing_io.no_clone)
         return INFER_ERROR_UNSUPPORTED;
-    return fails(os_error) ? INFER_ERROR_IO : os_io_default.clone(from, to, size, os_error);
+    return fails(os_error) ? INFER_ERROR_IO : os_io_default.clone(from, to, done, size, os_error);
 }
 
 static bool replaceable_(const char *path)

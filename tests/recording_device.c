@@ -609,6 +609,16 @@ static infer_status op_sync(struct device *d, infer_error *err)
     return news ? err_set(err, INFER_ERROR_INTERNAL, "recording device: %s", r->r.first_error) : s;
 }
 
+static void op_watch(struct device *d, dev_stop_fn stop, void *user)
+{
+    rec(d)->inner->ops->watch(rec(d)->inner, stop, user);
+}
+
+static bool op_stopped(struct device *d)
+{
+    return rec(d)->inner->ops->stopped(rec(d)->inner);
+}
+
 static void op_destroy(struct device *d)
 {
     struct recorder *r = rec(d);
@@ -652,6 +662,8 @@ static const struct device_ops recording_ops = {
     .gather = op_gather,
     .steer = op_steer,
     .sync = op_sync,
+    .watch = op_watch,
+    .stopped = op_stopped,
 };
 
 struct device *recording_device_create(struct device *inner)

@@ -36,14 +36,14 @@ infer_status adapter_digest(struct adapter_reader *r, const struct adapter_matri
     struct hash_128 h = {0, 0};
     for (uint64_t at = 0; at < m->bytes; at += CHUNK) {
         uint64_t n = m->bytes - at < CHUNK ? m->bytes - at : CHUNK;
+        if (cancel_is_set(r->cancel))
+            return err_set(r->err, INFER_ERROR_CANCELLED, "cancelled while reading the adapter");
         if (!is_finite(m->type, p + at, n))
             return ADAPTER_FAIL(r, INFER_ERROR_VALUE, name, "the tensor holds a number that is not finite");
         struct hash_128 part = hash_128(p + at, (size_t)n, at);
         uint64_t both[4] = {h.lo, h.hi, part.lo, part.hi};
         h = hash_128(both, sizeof both, 0);
     }
-    if (cancel_is_set(r->cancel))
-        return err_set(r->err, INFER_ERROR_CANCELLED, "cancelled while reading the adapter");
     *out = h;
     return INFER_OK;
 }

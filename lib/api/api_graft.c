@@ -6,7 +6,7 @@ infer_status infer_session_shift(infer_session *session, uint64_t keep, uint64_t
 {
     infer_error e;
     infer_status st = api_not_null(session, "session", &e);
-    return api_done(err, &e, st == INFER_OK ? session_shift(session, keep, drop, &e) : st);
+    return api_done(err, &e, st == INFER_OK ? session_shift(session, keep, drop, NULL, &e) : st);
 }
 
 infer_status infer_session_graft(infer_session *session, const infer_checkpoint *checkpoint, uint64_t first, uint64_t count,

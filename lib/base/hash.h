@@ -16,6 +16,11 @@ bool hash_available(void);
 uint64_t hash_64(const void *data, size_t n);                         /* XXH3_64bits */
 struct hash_128 hash_128(const void *data, size_t n, uint64_t seed);  /* XXH3_128bits_withSeed */
 
+/* The same numbers, in pieces of a millisecond or less (more where the bytes come from a disk). False: the flag, which may be NULL, is set. */
+struct infer_cancel;
+bool hash_64_polled(const void *data, size_t n, const struct infer_cancel *cancel, uint64_t *out);
+bool hash_128_polled(const void *data, size_t n, uint64_t seed, const struct infer_cancel *cancel, struct hash_128 *out);
+
 static inline bool hash_128_equal(struct hash_128 a, struct hash_128 b)
 {
     return a.lo == b.lo && a.hi == b.hi;

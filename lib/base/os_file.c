@@ -244,32 +244,33 @@ static infer_status file_list(const char *dir, bool (*fn)(void *arg, const char 
     return st;
 }
 
-static infer_status file_clone(int from, int to, uint64_t size, int *os_error)
+#define CLONE_BYTES ((uint64_t)4 << 20) /* at once: some milliseconds where they have to be copied after all */
+
+static infer_status file_clone(int from, int to, uint64_t *done, uint64_t size, int *os_error)
 {
 #ifdef __linux__
 #ifdef FICLONE
-    if (ioctl(to, FICLONE, from) == 0)
+    if (*done == 0 && ioctl(to, FICLONE, from) == 0) {
+        *done = size;
         return INFER_OK;
-#endif
-    uint64_t done = 0;
-    errno = 0;
-    while (done < size) {
-        uint64_t chunk = size - done < ((uint64_t)1 << 30) ? size - done : (uint64_t)1 << 30;
-        off_t in = (off_t)done, out = (off_t)done;
-        ssize_t n = copy_file_range(from, &in, to, &out, (size_t)chunk, 0);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        done += (uint64_t)n;
     }
-    if (done == size)
+#endif
+    ssize_t n;
+    do {
+        off_t in = (off_t)*done, out = in;
+        errno = 0;
+        n = copy_file_range(from, &in, to, &out, (size_t)(size - *done < CLONE_BYTES ? size - *done : CLONE_BYTES), 0);
+    } while (n < 0 && errno == EINTR);
+    if (n > 0) {
+        *done += (uint64_t)n;
         return INFER_OK;
+    }
     if (errno == ENOSPC || errno == EDQUOT || errno == EIO)
         return failed(os_error);
 #else
     (void)from;
     (void)to;
+    (void)done;
     (void)size;
 #endif
     *os_error = 0;
@@ -344,8 +345,21 @@ static bool file_leads_to(const char *path, const char *entry)
     return false;
 }
 
+static void file_write_out(int fd, uint64_t offset, uint64_t n, bool wait)
+{
+#ifdef __linux__
+    unsigned flags = wait ? SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER : SYNC_FILE_RANGE_WRITE;
+    (void)sync_file_range(fd, (off_t)offset, (off_t)n, flags);
+#else
+    (void)fd;
+    (void)offset;
+    (void)n;
+    (void)wait;
+#endif
+}
+
 const struct os_io os_io_default = {
     file_open, file_dup, file_close, file_stat, file_read, file_map, file_unmap,
     file_create, file_write, file_sync, file_rename, file_link, file_sync_dir, file_unlink, file_reap, file_make_dir, file_list, file_clone,
-    file_touch, file_replaceable, file_leads_to,
+    file_touch, file_replaceable, file_leads_to, file_write_out,
 };

@@ -41,14 +41,17 @@ struct os_io {
     infer_status (*make_dir)(const char *path, int *os_error); /* it may exist */
     /* Calls fn for each name in a directory, in no order, "." and ".." left out, until fn returns false. */
     infer_status (*list)(const char *dir, bool (*fn)(void *arg, const char *name), void *arg, int *os_error);
-    /* Makes `to`, empty so far, share the blocks of `from`. UNSUPPORTED: this file system cannot; copy then. */
-    infer_status (*clone)(int from, int to, uint64_t size, int *os_error);
+    /* Makes `to`, of which the first *done bytes are there, share the blocks of `from`, of all `size` bytes or of some more. UNSUPPORTED: this file
+     * system cannot; copy the rest then. */
+    infer_status (*clone)(int from, int to, uint64_t *done, uint64_t size, int *os_error);
     infer_status (*touch)(const char *path); /* its time of change becomes now; NULL: this system cannot */
     /* Whether nothing would be lost but a regular file or a symbolic link when a file is given this name. NULL: always. */
     bool (*replaceable)(const char *path);
     /* Whether `path` is the name `entry`, perhaps written otherwise, or a symbolic link that leads over it: so that whoever opens `path` gets what
      * has the name `entry`. NULL: this system has no such links. */
     bool (*leads_to)(const char *path, const char *entry);
+    /* Begins to bring written bytes to the disk, or waits until they are there. Advice: only sync makes sure. NULL: this system has no such thing. */
+    void (*write_out)(int fd, uint64_t offset, uint64_t n, bool wait);
 };
 
 /* What an error number of `create` and `write` means. */

@@ -254,10 +254,11 @@ static infer_status file_list(const char *dir, bool (*fn)(void *arg, const char 
     return st;
 }
 
-static infer_status file_clone(int from, int to, uint64_t size, int *os_error)
+static infer_status file_clone(int from, int to, uint64_t *done, uint64_t size, int *os_error)
 {
     (void)from;
     (void)to;
+    (void)done;
     (void)size;
     *os_error = 0;
     return INFER_ERROR_UNSUPPORTED;
@@ -291,5 +292,5 @@ static infer_status file_touch(const char *path)
 const struct os_io os_io_default = {
     file_open, file_dup, file_close, file_stat, file_read, file_map, file_unmap,
     file_create, file_write, file_sync, file_rename, file_link, file_sync_dir, file_unlink, file_reap, file_make_dir, file_list, file_clone,
-    file_touch, NULL, NULL,
+    file_touch, NULL, NULL, NULL,
 };

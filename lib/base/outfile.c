@@ -10,6 +10,8 @@
 #define MAX_PATH_BYTES 65535
 #define TEMP_TRIES 100000u
 #define COPY_CHUNK ((size_t)1 << 20)
+#define PIECE ((uint64_t)1 << 20) /* between looks at the cancel flag */
+#define AHEAD (4 * PIECE)         /* on its way to the disk while a piece is waited for */
 
 infer_status outfile_failed(infer_error *err, infer_status st, int os_error, const char *what)
 {
@@ -120,11 +122,23 @@ infer_status outfile_begin(struct outfile *o, const struct env *env, const char 
     return st;
 }
 
+static infer_status cancelled(infer_error *err)
+{
+    return err_set(err, INFER_ERROR_CANCELLED, "cancelled while writing the file");
+}
+
 infer_status outfile_put_at(struct outfile *o, uint64_t offset, const void *data, uint64_t n, infer_error *err)
 {
-    int os_error = 0;
-    infer_status st = n ? o->env->io->write(o->fd, offset, data, (size_t)n, &os_error) : INFER_OK;
-    return st == INFER_OK ? st : outfile_failed(err, st, os_error, "write the file");
+    for (uint64_t at = 0, piece; at < n; at += piece) {
+        int os_error = 0;
+        piece = n - at < PIECE ? n - at : PIECE;
+        if (cancel_is_set(o->cancel))
+            return cancelled(err);
+        infer_status st = o->env->io->write(o->fd, offset + at, (const char *)data + at, (size_t)piece, &os_error);
+        if (st != INFER_OK)
+            return outfile_failed(err, st, os_error, "write the file");
+    }
+    return INFER_OK;
 }
 
 infer_status outfile_put(struct outfile *o, const void *data, uint64_t n, infer_error *err)
@@ -157,10 +171,29 @@ void outfile_abort(struct outfile *o)
     forget(o);
 }
 
+/* Most of what a sync waits for, piece by piece: a sync of it all could not be cancelled. False: cancelled. */
+static bool sync_pieces(const struct outfile *o)
+{
+    void (*write_out)(int, uint64_t, uint64_t, bool) = o->env->io->write_out;
+    for (uint64_t at = 0; write_out && o->cancel && at < o->at + AHEAD; at += PIECE) {
+        if (cancel_is_set(o->cancel))
+            return false;
+        if (at < o->at)
+            write_out(o->fd, at, PIECE, false);
+        if (at >= AHEAD)
+            write_out(o->fd, at - AHEAD, PIECE, true);
+    }
+    return !cancel_is_set(o->cancel);
+}
+
 /* On the disk before it gets its name. */
 static infer_status sync_content(struct outfile *o, bool durable, infer_error *err)
 {
     int os_error = 0;
+    if (durable && !sync_pieces(o)) {
+        outfile_abort(o);
+        return cancelled(err);
+    }
     infer_status st = durable ? o->env->io->sync(o->fd, &os_error) : INFER_OK;
     if (st == INFER_OK)
         return st;
@@ -227,7 +260,7 @@ infer_status outfile_commit_new(struct outfile *o, bool durable, infer_error *er
 
 /* ---- clone */
 
-static infer_status copy_bytes(struct outfile *o, int from, uint64_t size, const infer_cancel *cancel, infer_error *err)
+static infer_status copy_bytes(struct outfile *o, int from, uint64_t size, infer_error *err)
 {
     infer_status st = INFER_OK;
     char *chunk = mem_alloc(&o->env->alloc, COPY_CHUNK);
@@ -236,8 +269,8 @@ static infer_status copy_bytes(struct outfile *o, int from, uint64_t size, const
     while (o->at < size && st == INFER_OK) {
         size_t n = size - o->at < COPY_CHUNK ? (size_t)(size - o->at) : COPY_CHUNK;
         int os_error = 0;
-        if (cancel_is_set(cancel))
-            st = err_set(err, INFER_ERROR_CANCELLED, "cancelled while copying a file");
+        if (cancel_is_set(o->cancel))
+            st = cancelled(err);
         else if ((st = o->env->io->read(from, o->at, chunk, n, &os_error)) != INFER_OK)
             st = outfile_failed(err, st, os_error, "read the file");
         else
@@ -247,13 +280,15 @@ static infer_status copy_bytes(struct outfile *o, int from, uint64_t size, const
     return st;
 }
 
-static infer_status clone_open(struct outfile *o, int from, uint64_t size, const infer_cancel *cancel, infer_error *err)
+static infer_status clone_open(struct outfile *o, int from, uint64_t size, infer_error *err)
 {
     int os_error = 0;
-    infer_status st = o->env->io->clone(from, o->fd, size, &os_error);
+    infer_status st = INFER_OK;
+    while (o->at < size && st == INFER_OK)
+        st = cancel_is_set(o->cancel) ? cancelled(err) : o->env->io->clone(from, o->fd, &o->at, size, &os_error);
     if (st == INFER_ERROR_UNSUPPORTED)
-        return copy_bytes(o, from, size, cancel, err);
-    return st == INFER_OK ? st : outfile_failed(err, st, os_error, "write the file");
+        return copy_bytes(o, from, size, err);
+    return st == INFER_OK || st == INFER_ERROR_CANCELLED ? st : outfile_failed(err, st, os_error, "write the file");
 }
 
 /* A regular file to read from, and its size. */
@@ -293,8 +328,9 @@ infer_status outfile_clone(const struct env *env, const char *from, uint64_t fro
     if (st != INFER_OK)
         return st;
     st = outfile_begin(&o, env, to, to_len, err);
+    o.cancel = cancel;
     if (st == INFER_OK)
-        st = clone_open(&o, fd, size, cancel, err);
+        st = clone_open(&o, fd, size, err);
     if (st == INFER_OK)
         st = replace ? outfile_commit(&o, true, err) : outfile_commit_new(&o, true, err);
     else

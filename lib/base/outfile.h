@@ -9,11 +9,14 @@
 #define OUTFILE_PREFIX ".infer-"
 #define OUTFILE_SUFFIX ".tmp"
 
+struct infer_cancel;
+
 struct outfile {
     const struct env *env; /* NULL: not open */
     char *path, *temp, *dir;
     int fd;
     uint64_t at; /* where outfile_put goes on */
+    const struct infer_cancel *cancel; /* NULL at first: put and commit look at it, and say CANCELLED */
 };
 
 /* path: bytes without a zero. Errors: ARGUMENT, IO (the text says when the disk is full), NOT_FOUND (the folder), UNSUPPORTED (a folder,
@@ -36,7 +39,6 @@ char *outfile_dir(const struct env *env, const char *path, uint64_t len);
 infer_status outfile_failed(infer_error *err, infer_status st, int os_error, const char *what); /* "cannot WHAT: ..." */
 
 /* Copies a file; blocks are shared where the file system can (FICLONE, copy_file_range). The copy appears whole or not at all. */
-struct infer_cancel;
 infer_status outfile_clone(const struct env *env, const char *from, uint64_t from_len, const char *to, uint64_t to_len, bool replace,
                            const struct infer_cancel *cancel, infer_error *err);
 

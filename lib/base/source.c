@@ -7,7 +7,7 @@
 #include "base/os_memory.h"
 
 #define BLOB_ALIGN ((size_t)64)
-#define READ_CHUNK ((uint64_t)64 << 20) /* between looks at the cancel flag */
+#define READ_CHUNK ((uint64_t)1 << 20) /* between looks at the cancel flag: some milliseconds of a slow disk */
 #define EMPTY ((const uint8_t *)"")
 
 static infer_status read_failed(infer_error *err, infer_status st, int os_error)

@@ -37,17 +37,19 @@ static void enlist(struct bound_adapter *b, infer_adapter *a)
     os_mutex_unlock(&all->lock);
 }
 
-static infer_status bind(infer_model *m, infer_adapter *a, infer_error *err)
+static infer_status bind(infer_model *m, infer_adapter *a, const infer_cancel *cancel, infer_error *err)
 {
     infer_engine *engine = m->engine;
     struct bound_adapter *b = mem_zalloc(&engine->env->alloc, sizeof *b);
     if (!b)
         return err_no_memory(err);
-    turns_take(&engine->step_lock);
-    struct fpenv fp = fpenv_enter();
-    infer_status st = net_adapter_bind(m->net, a, &b->net, err);
-    fpenv_leave(fp);
-    turns_give(&engine->step_lock);
+    infer_status st = engine_take(engine, cancel, err);
+    if (st == INFER_OK) {
+        struct fpenv fp = fpenv_enter();
+        st = net_adapter_bind(m->net, a, &b->net, err);
+        fpenv_leave(fp);
+        engine_give(engine);
+    }
     if (st != INFER_OK) {
         mem_free(&engine->env->alloc, b);
         return st;
@@ -63,7 +65,7 @@ infer_status model_adapter_open(infer_model *m, const infer_source *source, cons
     infer_status st = adapter_open(m->engine->env, source, o->map, o->cancel, &a, err);
     if (st != INFER_OK)
         return st;
-    st = bind(m, a, err);
+    st = bind(m, a, o->cancel, err);
     if (st != INFER_OK) {
         file_failed(a->file, err, st);
         adapter_release(a);

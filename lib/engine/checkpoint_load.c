@@ -6,7 +6,6 @@
 #include "base/shared.h"
 
 #define MAX_ITEMS ((uint64_t)1 << 24) /* elements of any session */
-#define VERIFY_PAGES 16u              /* between looks at the cancel flag */
 
 bool ckpt_section_known(uint32_t kind)
 {
@@ -187,10 +186,12 @@ static infer_status unpack_page(struct loader *l, const struct kv_place *p, uint
         st = kv_page_new(engine->kv, page_bytes, out, l->err);
     if (st != INFER_OK)
         return st;
-    turns_take(&engine->step_lock);
+    st = engine_take(engine, l->cancel, l->err);
+    if (st != INFER_OK)
+        return st;
     engine->dev->ops->write(engine->dev, (*out)->data, l->room, page_bytes);
     st = engine->dev->ops->sync(engine->dev, l->err);
-    turns_give(&engine->step_lock);
+    engine_give(engine);
     return st;
 }
 
@@ -236,18 +237,6 @@ static infer_status load_table(struct loader *l, uint32_t g, const struct kv_pla
     return st;
 }
 
-/* kv_seq_ready, which takes a second for some GiB. */
-static infer_status verify_pages(const struct loader *l, const struct kv_seq *k)
-{
-    infer_status st = INFER_OK;
-    for (uint64_t i = 0; i < k->n && st == INFER_OK; i += VERIFY_PAGES) {
-        st = check_cancel(l);
-        if (st == INFER_OK)
-            st = kv_pages_ready(k->pages + i, k->n - i < VERIFY_PAGES ? k->n - i : VERIFY_PAGES, l->err);
-    }
-    return st;
-}
-
 static infer_status load_group(struct loader *l, uint32_t g)
 {
     const struct kv_section *s;
@@ -273,7 +262,7 @@ static infer_status load_group(struct loader *l, uint32_t g)
     if (st == INFER_OK && kv_seq_resume(k, computed) != computed)
         st = kv_file_bad(l->file, s->offset, l->err, "pages of a sliding window are missing");
     if (st == INFER_OK && l->o->verify_load)
-        st = verify_pages(l, k);
+        st = kv_seq_ready(k, l->cancel, l->err);
     return st;
 }
 

@@ -26,13 +26,14 @@ static infer_status fetch_page(struct saver *v, uint32_t g, uint64_t i)
     const infer_session *s = v->s;
     const struct kv_seq *k = &s->kv[g];
     infer_engine *engine = s->model->engine;
-    infer_status st = kv_pages_ready(&k->pages[i], 1, v->err); /* damage must not get a good checksum */
+    infer_status st = kv_pages_ready(&k->pages[i], 1, v->cancel, v->err); /* damage must not get a good checksum */
+    if (st == INFER_OK)
+        st = engine_take(engine, v->cancel, v->err);
     if (st != INFER_OK)
         return st;
-    turns_take(&engine->step_lock);
     engine->dev->ops->read(engine->dev, v->page, k->pages[i]->data, k->page_bytes);
     st = engine->dev->ops->sync(engine->dev, v->err);
-    turns_give(&engine->step_lock);
+    engine_give(engine);
     uint64_t used = s->computed - i * DEV_KV_PAGE;
     if (st == INFER_OK && used < DEV_KV_PAGE)
         net_kv_blank(s->model->net, s->kv_type, g, v->page, (uint32_t)used);
@@ -309,7 +310,8 @@ static infer_status write_all(struct saver *v)
 
 static infer_status save(struct saver *v, const char *path, uint64_t len, const struct checkpoint_save_options *o)
 {
-    struct kv_writer_options wo = {.kind = KV_FILE_CHECKPOINT, .level = o->level, .max_bytes = o->max_bytes, .keep = o->keep};
+    struct kv_writer_options wo = {.kind = KV_FILE_CHECKPOINT, .level = o->level, .max_bytes = o->max_bytes, .keep = o->keep,
+                                   .cancel = v->cancel};
     infer_status st = describe(v, o->full_model);
     if (st == INFER_OK)
         st = open_parent(v, path, len, o);

@@ -25,7 +25,7 @@ struct call {
     int32_t pooling;
     uint32_t width;  /* floats of a vector */
     uint64_t max_tokens;
-    infer_cancel *cancel;
+    const infer_cancel *cancel;
     infer_status st; /* the first failure, which err tells */
     infer_error *err;
 };
@@ -201,7 +201,7 @@ static infer_status encode_group(struct call *c, struct group *g, infer_error *e
     struct encode_text texts[GROUP_TEXTS];
     for (uint32_t i = 0; i < g->n; i++) /* ids are checked: not negative */
         texts[i] = (struct encode_text){(const uint32_t *)g->jobs[i]->ids.data, (uint32_t)g->jobs[i]->ids.len, g->rows[i], true};
-    infer_status st = encode(c->m->net, &c->m->engine->ws, texts, g->n, c->cancel, err);
+    infer_status st = encode(c->m->net, &c->m->engine->ws, texts, g->n, err);
     for (uint32_t i = 0; i < g->n && st == INFER_OK; i++)
         if (!texts[i].finite) {
             infer_error e = {0};
@@ -273,16 +273,17 @@ static infer_status compute_group(struct call *c, struct group *g, infer_error *
     infer_status st = file_check(c->m->file, err);
     if (st == INFER_OK && !encoder)
         st = step_group(c, g, err);
+    if (st == INFER_OK)
+        st = engine_take(engine, c->cancel, err); /* for the workspace and the device */
     if (st != INFER_OK)
         return st;
-    turns_take(&engine->step_lock); /* for the workspace and the device */
     struct fpenv fp = fpenv_enter();
     if (encoder)
         st = encode_group(c, g, err);
     if (st == INFER_OK)
         st = pool_group(c, g, err);
     fpenv_leave(fp);
-    turns_give(&engine->step_lock);
+    engine_give(engine);
     return st;
 }
 
@@ -355,7 +356,7 @@ static infer_status check_call(struct call *c, infer_error *err)
     return INFER_OK;
 }
 
-infer_status embed_texts(infer_model *m, infer_embed_item *items, uint64_t count, const infer_embed_options *o, infer_cancel *cancel,
+infer_status embed_texts(infer_model *m, infer_embed_item *items, uint64_t count, const infer_embed_options *o, const infer_cancel *cancel,
                          infer_error *err)
 {
     const struct alloc *a = &m->engine->env->alloc;

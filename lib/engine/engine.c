@@ -40,19 +40,24 @@ static const struct env *env_of_options(const infer_engine_options *o)
     return &h->env;
 }
 
+static bool stop(void *user)
+{
+    return turns_stop(&((infer_engine *)user)->step_lock);
+}
+
 static infer_status engine_make(const struct env *env, struct device *dev, uint64_t kv_budget, infer_engine **out,
                                 infer_error *err)
 {
     infer_engine *e = mem_zalloc(&env->alloc, sizeof *e);
     struct batch_arrays *batch = mem_zalloc(&env->alloc, sizeof *batch);
-    if (!e || !batch || !turns_init(&e->step_lock)) {
+    if (!e || !batch || !turns_hall_init(&e->hall)) {
         mem_free(&env->alloc, e);
         mem_free(&env->alloc, batch);
         return err_no_memory(err);
     }
     infer_status st = kv_pool_create(env, dev, kv_budget, &e->kv, err);
     if (st != INFER_OK) {
-        turns_destroy(&e->step_lock);
+        turns_hall_destroy(&e->hall);
         mem_free(&env->alloc, e);
         mem_free(&env->alloc, batch);
         return st;
@@ -60,6 +65,8 @@ static infer_status engine_make(const struct env *env, struct device *dev, uint6
     ref_init(&e->ref);
     e->env = env;
     e->dev = dev;
+    e->step_lock = turns_in(&e->hall);
+    dev->ops->watch(dev, stop, e);
     e->batch = batch;
     e->kv_budget = kv_budget;
     e->threads = 1;
@@ -118,6 +125,11 @@ infer_status engine_create(const infer_engine_options *options, infer_engine **o
     return st;
 }
 
+infer_status engine_take(infer_engine *e, const infer_cancel *cancel, infer_error *err)
+{
+    return turns_take(&e->step_lock, cancel) ? INFER_OK : err_set(err, INFER_ERROR_CANCELLED, "cancelled");
+}
+
 infer_engine *engine_ref(infer_engine *e)
 {
     ref_get(&e->ref);
@@ -134,7 +146,7 @@ void engine_release(infer_engine *e)
     prefix_teardown(e);
     kv_pool_destroy(e->kv);
     e->dev->ops->destroy(e->dev);
-    turns_destroy(&e->step_lock);
+    turns_hall_destroy(&e->hall);
     mem_free(&env->alloc, e->batch);
     mem_free(&env->alloc, e);
     env_release(env);

@@ -41,7 +41,8 @@ struct infer_engine {
     struct kv_pool *kv;
     struct kv_cache *cache;     /* or NULL */
     struct prefix_disk *disk;   /* or NULL */
-    struct turns step_lock; /* held while the device computes; guards ws, batch and dev */
+    struct turns_hall hall; /* of step_lock, the disk's lock and schedulers' */
+    struct turns step_lock; /* held while the device computes; guards ws, batch and dev. See engine_take */
     struct workspace ws;
     struct batch_arrays *batch;
     int32_t numerics;
@@ -54,6 +55,12 @@ infer_status engine_create(const infer_engine_options *options, infer_engine **o
 /* For tests: an engine on a given device, which it then owns (also when this fails). env is copied. */
 infer_status engine_create_on(const struct env *env, struct device *dev, uint64_t kv_budget, infer_engine **out,
                               infer_error *err);
+/* Waits for the step lock. While it is held, the device leaves its work once cancel (or NULL) is set: its sync says CANCELLED then, as this does. */
+infer_status engine_take(infer_engine *e, const infer_cancel *cancel, infer_error *err);
+static inline void engine_give(infer_engine *e)
+{
+    turns_give(&e->step_lock);
+}
 infer_engine *engine_ref(infer_engine *e);
 void engine_release(infer_engine *e);
 const struct env *engine_env(const infer_engine *e); /* &env_default for NULL */
@@ -185,8 +192,8 @@ struct session_kv_use {
     uint64_t mapped; /* of these, of pages in a mapped file */
 };
 struct session_kv_use session_kv_use(const infer_session *s);
-/* Before the session's pages are read: those in a mapped file are still there, and verified. */
-infer_status session_ready(const infer_session *s, infer_error *err);
+/* Before the session's pages are read: those in a mapped file are still there, and verified. cancel may be NULL. */
+infer_status session_ready(const infer_session *s, const infer_cancel *cancel, infer_error *err);
 /* Room for the logits of `count` more rows behind those there are. */
 infer_status session_reserve_logits(infer_session *s, uint64_t count, infer_error *err);
 infer_status session_sample(infer_session *s, infer_sample_result *out, infer_error *err);
@@ -196,20 +203,20 @@ uint32_t session_vocab(const infer_session *s);
 /* Elements of the item, as it stands, whose hidden states it wants. */
 uint64_t step_count_hidden(const infer_step_item *it);
 /* items: full-size structs of different sessions of one model (checked by the caller). */
-infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *cancel, infer_error *err);
+infer_status engine_step(infer_step_item *items, uint64_t count, const infer_cancel *cancel, infer_error *err);
 
 /* score.c: see infer_session_score. out: full-size, checked by the caller. A failure leaves s as it was. */
-infer_status session_score(infer_session *s, const int32_t *ids, uint64_t count, infer_score *out, infer_cancel *cancel, infer_error *err);
+infer_status session_score(infer_session *s, const int32_t *ids, uint64_t count, infer_score *out, const infer_cancel *cancel, infer_error *err);
 
 /* embed.c: see infer_embed. items and options: full-size structs, checked by the caller. */
-infer_status embed_texts(infer_model *m, infer_embed_item *items, uint64_t count, const infer_embed_options *o, infer_cancel *cancel,
+infer_status embed_texts(infer_model *m, infer_embed_item *items, uint64_t count, const infer_embed_options *o, const infer_cancel *cancel,
                          infer_error *err);
 
-/* graft.c: see infer_session_shift and infer_session_graft. rerun may be NULL. A failure leaves s as it was. */
+/* graft.c: see infer_session_shift and infer_session_graft. rerun and cancel may be NULL. A failure leaves s as it was. */
 struct infer_checkpoint;
-infer_status session_shift(infer_session *s, uint64_t keep, uint64_t drop, infer_error *err);
+infer_status session_shift(infer_session *s, uint64_t keep, uint64_t drop, const infer_cancel *cancel, infer_error *err);
 infer_status session_graft(infer_session *s, const struct infer_checkpoint *ckpt, uint64_t first, uint64_t count, uint64_t recompute,
-                           uint64_t *rerun, infer_cancel *cancel, infer_error *err);
+                           uint64_t *rerun, const infer_cancel *cancel, infer_error *err);
 
 /* generate.c. generate_next is: when generate_pending says so, a step with INFER_ROWS_LAST; when nothing is left to compute, generate_take.
  * The scheduler does the same for many sessions with one step. */
@@ -222,7 +229,7 @@ infer_status generate_begin_with(infer_session *s, const infer_generate_options 
 uint64_t generate_pending(infer_session *s);
 /* The next event, TOKEN, SHIFT or DONE, of a session whose generate_pending is 0. A failure leaves the session as it was. Touches nothing but the
  * session (and takes the engine's locks when the context shifts): threads may take from different sessions at once. */
-infer_status generate_take(infer_session *s, infer_event *event, infer_error *err);
-infer_status generate_next(infer_session *s, infer_event *event, infer_cancel *cancel, infer_error *err);
+infer_status generate_take(infer_session *s, infer_event *event, const infer_cancel *cancel, infer_error *err);
+infer_status generate_next(infer_session *s, infer_event *event, const infer_cancel *cancel, infer_error *err);
 
 #endif

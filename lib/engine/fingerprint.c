@@ -9,14 +9,19 @@
 
 enum { SEED_HEAD = 1, SEED_SAMPLES, SEED_FULL, SEED_TOKENIZER };
 
-/* Takes in one more piece of a sequence of pieces. */
-static void take(struct hash_128 *h, const void *data, uint64_t n)
+/* Takes in one more piece of a sequence of pieces, by its hash. */
+static void take_hash(struct hash_128 *h, struct hash_128 piece, uint64_t n)
 {
     struct {
         struct hash_128 so_far, piece;
         uint64_t n;
-    } both = {*h, hash_128(data, (size_t)n, 0), n};
+    } both = {*h, piece, n};
     *h = hash_128(&both, sizeof both, 0);
+}
+
+static void take(struct hash_128 *h, const void *data, uint64_t n)
+{
+    take_hash(h, hash_128(data, (size_t)n, 0), n);
 }
 
 /* Bytes of a part before its first tensor's data. */
@@ -55,10 +60,11 @@ static infer_status hash_all(const struct infer_file *f, const infer_cancel *can
     struct hash_128 h = {SEED_FULL, f->n_parts};
     for (uint32_t i = 0; i < f->n_parts; i++)
         for (uint64_t at = 0; at < f->parts[i].size; at += FULL_CHUNK) {
-            uint64_t left = f->parts[i].size - at;
-            if (cancel_is_set(cancel))
+            uint64_t left = f->parts[i].size - at, n = left < FULL_CHUNK ? left : FULL_CHUNK;
+            struct hash_128 piece;
+            if (!hash_128_polled(f->parts[i].data + at, (size_t)n, 0, cancel, &piece))
                 return err_set(err, INFER_ERROR_CANCELLED, "cancelled while reading the model");
-            take(&h, f->parts[i].data + at, left < FULL_CHUNK ? left : FULL_CHUNK);
+            take_hash(&h, piece, n);
         }
     *out = h;
     return INFER_OK;

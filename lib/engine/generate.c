@@ -142,10 +142,10 @@ static infer_status done_event(infer_session *s, infer_event *event, infer_error
     return INFER_OK;
 }
 
-static infer_status shift_event(infer_session *s, infer_event *event, infer_error *err)
+static infer_status shift_event(infer_session *s, infer_event *event, const infer_cancel *cancel, infer_error *err)
 {
     uint32_t drop = s->gen.shift_drop;
-    infer_status st = session_shift(s, s->gen.shift_keep, drop, err);
+    infer_status st = session_shift(s, s->gen.shift_keep, drop, cancel, err);
     if (st != INFER_OK)
         return st;
     event->kind = INFER_EVENT_SHIFT;
@@ -222,7 +222,7 @@ uint64_t generate_pending(infer_session *s)
     return s->length - s->computed;
 }
 
-infer_status generate_take(infer_session *s, infer_event *event, infer_error *err)
+infer_status generate_take(infer_session *s, infer_event *event, const infer_cancel *cancel, infer_error *err)
 {
     struct generation *g = &s->gen;
     *event = (infer_event){.size = (uint32_t)sizeof *event, .text = "", .stop_index = -1};
@@ -231,7 +231,7 @@ infer_status generate_take(infer_session *s, infer_event *event, infer_error *er
     if (g->finishing)
         return done_event(s, event, err);
     if (s->length == s->n_ctx && g->shift_drop)
-        return shift_event(s, event, err);
+        return shift_event(s, event, cancel, err);
     if (s->length == s->n_ctx) {
         g->finishing = true;
         g->finish_reason = INFER_FINISH_CONTEXT;
@@ -240,7 +240,7 @@ infer_status generate_take(infer_session *s, infer_event *event, infer_error *er
     return token_event(s, event, err);
 }
 
-infer_status generate_next(infer_session *s, infer_event *event, infer_cancel *cancel, infer_error *err)
+infer_status generate_next(infer_session *s, infer_event *event, const infer_cancel *cancel, infer_error *err)
 {
     uint64_t pending = s->gen.active ? generate_pending(s) : 0;
     if (pending) {
@@ -250,7 +250,7 @@ infer_status generate_next(infer_session *s, infer_event *event, infer_cancel *c
             return st;
     }
     if (pending <= 1)
-        return generate_take(s, event, err);
+        return generate_take(s, event, cancel, err);
     *event = (infer_event){.size = (uint32_t)sizeof *event, .text = "", .stop_index = -1};
     event->kind = INFER_EVENT_PREFILL;
     event->id = -1;

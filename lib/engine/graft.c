@@ -73,22 +73,23 @@ static infer_status take_group(const struct transplant *t, uint32_t g, infer_err
 }
 
 /* After can_take. */
-static infer_status take(const struct transplant *t, infer_error *err)
+static infer_status take(const struct transplant *t, const infer_cancel *cancel, infer_error *err)
 {
     infer_engine *engine = t->to->model->engine;
-    infer_status st = session_ready(t->from, err);
+    infer_status st = session_ready(t->from, cancel, err);
     if (st == INFER_OK)
-        st = session_ready(t->to, err);
+        st = session_ready(t->to, cancel, err);
+    if (st == INFER_OK)
+        st = engine_take(engine, cancel, err);
     if (st != INFER_OK)
         return st;
-    turns_take(&engine->step_lock);
     struct fpenv fp = fpenv_enter();
     for (uint32_t g = 0; g < NET_KV_GROUPS && st == INFER_OK; g++)
         if (t->to->kv[g].page_bytes)
             st = take_group(t, g, err);
     infer_status done = engine->dev->ops->sync(engine->dev, st == INFER_OK ? err : NULL);
     fpenv_leave(fp);
-    turns_give(&engine->step_lock);
+    engine_give(engine);
     return st == INFER_OK ? done : st;
 }
 
@@ -180,7 +181,8 @@ static infer_status close_gap(infer_session *s, uint64_t keep, uint64_t drop, in
 }
 
 /* copy is s without the gap, its state still that of s. */
-static infer_status shift_state(infer_session *copy, const infer_session *s, uint64_t keep, uint64_t drop, infer_error *err)
+static infer_status shift_state(infer_session *copy, const infer_session *s, uint64_t keep, uint64_t drop, const infer_cancel *cancel,
+                                infer_error *err)
 {
     uint64_t from = keep + drop;
     struct transplant t = {copy, s, from, keep, s->computed > from ? s->computed - from : 0};
@@ -189,13 +191,13 @@ static infer_status shift_state(infer_session *copy, const infer_session *s, uin
         return INFER_OK;
     }
     cut(copy, keep);
-    infer_status st = take(&t, err);
+    infer_status st = take(&t, cancel, err);
     copy->computed = keep + t.n;
     session_mark_approximate(copy, keep);
     return st;
 }
 
-infer_status session_shift(infer_session *s, uint64_t keep, uint64_t drop, infer_error *err)
+infer_status session_shift(infer_session *s, uint64_t keep, uint64_t drop, const infer_cancel *cancel, infer_error *err)
 {
     infer_session *copy = NULL;
     infer_status st = check_shift(s, keep, drop, err);
@@ -205,7 +207,7 @@ infer_status session_shift(infer_session *s, uint64_t keep, uint64_t drop, infer
     if (st == INFER_OK)
         st = close_gap(copy, keep, drop, err);
     if (st == INFER_OK)
-        st = shift_state(copy, s, keep, drop, err);
+        st = shift_state(copy, s, keep, drop, cancel, err);
     return replace(s, copy, st);
 }
 
@@ -294,19 +296,20 @@ static infer_status share_state(infer_session *s, const infer_session *c, uint64
     return st;
 }
 
-static infer_status compute_pending(infer_session *s, infer_cancel *cancel, infer_error *err)
+static infer_status compute_pending(infer_session *s, const infer_cancel *cancel, infer_error *err)
 {
     infer_step_item it = {.size = (uint32_t)sizeof it, .session = s, .logits = INFER_ROWS_NONE};
     return s->computed < s->length ? engine_step(&it, 1, cancel, err) : INFER_OK;
 }
 
 /* copy has the elements of s and then those of the graft, of which the first `recompute` are computed here. */
-static infer_status transplant_state(infer_session *copy, const infer_session *c, uint64_t first, uint64_t count, infer_error *err)
+static infer_status transplant_state(infer_session *copy, const infer_session *c, uint64_t first, uint64_t count, const infer_cancel *cancel,
+                                     infer_error *err)
 {
     struct transplant t = {copy, c, first, copy->length - count, count};
     if (!count || !can_take(&t))
         return INFER_OK;
-    infer_status st = take(&t, err);
+    infer_status st = take(&t, cancel, err);
     if (st == INFER_OK)
         copy->computed = copy->length;
     session_mark_approximate(copy, t.dst);
@@ -314,7 +317,7 @@ static infer_status transplant_state(infer_session *copy, const infer_session *c
 }
 
 static infer_status graft_into(infer_session *copy, const infer_session *c, uint64_t first, uint64_t count, uint64_t recompute,
-                               infer_cancel *cancel, infer_error *err)
+                               const infer_cancel *cancel, infer_error *err)
 {
     infer_status st;
     if (same_prefix(copy, c, first, first + count)) {
@@ -328,11 +331,11 @@ static infer_status graft_into(infer_session *copy, const infer_session *c, uint
         st = compute_pending(copy, cancel, err);
     if (st == INFER_OK)
         st = append_from(copy, c, first + recompute, count - recompute, err);
-    return st == INFER_OK ? transplant_state(copy, c, first + recompute, count - recompute, err) : st;
+    return st == INFER_OK ? transplant_state(copy, c, first + recompute, count - recompute, cancel, err) : st;
 }
 
 infer_status session_graft(infer_session *s, const infer_checkpoint *ckpt, uint64_t first, uint64_t count, uint64_t recompute,
-                           uint64_t *rerun, infer_cancel *cancel, infer_error *err)
+                           uint64_t *rerun, const infer_cancel *cancel, infer_error *err)
 {
     const infer_session *c = ckpt->frozen;
     infer_session *copy = NULL;

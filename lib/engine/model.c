@@ -45,37 +45,64 @@ static infer_status open_text(infer_model *m, infer_error *err)
 
 static infer_status open_net(infer_model *m, const infer_cancel *cancel, infer_error *err)
 {
-    turns_take(&m->engine->step_lock); /* the device is used by one thread at a time */
+    infer_status st = engine_take(m->engine, cancel, err); /* the device is used by one thread at a time */
+    if (st != INFER_OK)
+        return st;
     struct fpenv fp = fpenv_enter();
-    infer_status st = net_open(m->engine->env, m->engine->dev, m->file, m->n_ctx, cancel, &m->net, err);
+    st = net_open(m->engine->env, m->engine->dev, m->file, m->n_ctx, &m->net, err);
     fpenv_leave(fp);
-    turns_give(&m->engine->step_lock);
+    engine_give(m->engine);
     return st;
 }
 
-/* One tensor on the threads of the engine's device, if it has any; sessions may step in between. */
-static infer_status run_tasks(void *arg, uint64_t n_tasks, pool_fn fn, void *job)
+struct opening {
+    infer_engine *engine;
+    const infer_cancel *cancel;
+};
+
+/* Tasks that are left when the flag is set. */
+struct conversion {
+    infer_engine *engine;
+    pool_fn fn;
+    void *job;
+    atomic_bool left; /* one of them */
+};
+
+static void convert(void *arg, uint32_t worker, uint64_t task)
 {
-    infer_engine *e = arg;
-    infer_status st = INFER_OK;
+    struct conversion *c = arg;
+    if (turns_stop(&c->engine->step_lock))
+        atomic_store_explicit(&c->left, true, memory_order_relaxed);
+    else
+        c->fn(c->job, worker, task);
+}
+
+/* One tensor on the threads of the engine's device, if it has any; sessions may step in between. */
+static infer_status run_tasks(void *arg, uint64_t n_tasks, pool_fn fn, void *job, infer_error *err)
+{
+    const struct opening *o = arg;
+    struct conversion c = {o->engine, fn, job, false};
+    infer_status st = engine_take(c.engine, o->cancel, err);
+    if (st != INFER_OK)
+        return st;
     struct fpenv fp = fpenv_enter();
-    turns_take(&e->step_lock);
-    struct pool *pool = cpu_device_pool(e->dev);
-    if (pool)
-        st = pool_run(pool, n_tasks, fn, job);
+    struct pool *pool = cpu_device_pool(c.engine->dev);
+    if (pool && pool_run(pool, n_tasks, convert, &c) != INFER_OK)
+        st = err_set(err, INFER_ERROR_HOST, "the host's executor failed");
     for (uint64_t i = 0; i < n_tasks && !pool; i++)
-        fn(job, 0, i);
-    turns_give(&e->step_lock);
+        convert(&c, 0, i);
     fpenv_leave(fp);
-    return st;
+    engine_give(c.engine);
+    return st == INFER_OK && atomic_load_explicit(&c.left, memory_order_relaxed) ? err_set(err, INFER_ERROR_CANCELLED, "cancelled while quantising") : st;
 }
 
 static infer_status open_file(infer_model *m, const infer_source *source, const infer_open_options *o, infer_error *err)
 {
     struct hf_options how = {HF_AS_MODEL, o->map, o->cancel};
-    struct quantise_run run = {run_tasks, m->engine};
+    struct opening opening = {m->engine, o->cancel};
+    struct quantise_run run = {run_tasks, &opening};
     infer_status st = hf_open(m->engine->env, source, &how, &m->file, err);
-    return st == INFER_OK && o->quantise ? quantise_file(m->file, o->quantise, &run, o->cancel, err) : st;
+    return st == INFER_OK && o->quantise ? quantise_file(m->file, o->quantise, &run, err) : st;
 }
 
 infer_status model_open(infer_engine *engine, const infer_source *source, const infer_open_options *options,

@@ -32,7 +32,7 @@ void prefix_model_gone(infer_model *m)
     if (!m->engine->cache)
         return;
     kv_cache_drop(m->engine->cache, m);
-    prefix_disk_write_now(m->engine); /* afterwards nothing that waits to be written, or is being written, is of this model */
+    prefix_disk_write_now(m->engine, NULL); /* afterwards nothing that waits to be written, or is being written, is of this model */
 }
 
 infer_status prefix_options(struct prefix *p, const infer_session_options *o, infer_error *err)
@@ -109,7 +109,7 @@ static void report(infer_session *s, const struct kv_cache_found *f, uint64_t ha
         .near_length = f->near_length, .own_reason = f->own_reason};
 }
 
-static void find(infer_session *s, uint64_t at_most)
+static void find(infer_session *s, uint64_t at_most, const infer_cancel *cancel)
 {
     infer_engine *e = s->model->engine;
     struct kv_domain d = session_domain(s);
@@ -121,7 +121,7 @@ static void find(infer_session *s, uint64_t at_most)
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
         kv_seq_init(&tables[g], s->kv[g].page_bytes, s->kv[g].window);
     if (e->disk && !q.quiet)
-        prefix_disk_read(s, &d, &keys, at_most);
+        prefix_disk_read(s, &d, &keys, at_most, cancel);
     infer_status st = kv_cache_find(e->cache, &q, tables, NET_KV_GROUPS, &f, NULL);
     bool used = f.reused > s->computed;
     if (st != INFER_OK)
@@ -137,13 +137,13 @@ static void find(infer_session *s, uint64_t at_most)
         s->prefix.kept = f.matched;
 }
 
-void prefix_find(infer_session *s, uint64_t at_most)
+void prefix_find(infer_session *s, uint64_t at_most, const infer_cancel *cancel)
 {
     uint64_t pending = s->length - s->computed;
     s->prefix.taken = 0;
     s->prefix.stop = 0;
     if (may(s, INFER_CACHE_NO_LOOKUP) && at_most > s->computed && (s->computed == 0 || pending > PREFIX_LEAST))
-        find(s, at_most);
+        find(s, at_most, cancel);
 }
 
 /* ---- Leaving behind ---- */
@@ -152,7 +152,7 @@ static void keep(infer_session *s, uint64_t length)
 {
     struct kv_domain d = session_domain(s);
     struct kv_keys keys = {session_keys, s};
-    if (session_ready(s, NULL) != INFER_OK) /* pages of a file: nobody who finds them has to look whether they are undamaged */
+    if (session_ready(s, NULL, NULL) != INFER_OK) /* pages of a file: nobody who finds them has to look whether they are undamaged */
         return;
     kv_cache_add(s->model->engine->cache, &d, &keys, length, s->kv, NET_KV_GROUPS, false);
     s->prefix.kept = length;
@@ -194,5 +194,5 @@ void prefix_left(infer_engine *e)
     if (!e->cache)
         return;
     kv_cache_trim(e->cache);
-    prefix_disk_write(e);
+    prefix_disk_write(e, NULL);
 }

@@ -26,21 +26,22 @@ void prefix_model_gone(infer_model *m);
 infer_status prefix_options(struct prefix *p, const infer_session_options *o, infer_error *err);
 
 /* Before a step: takes over what is stored of the session's elements below at_most, when that is more than is computed. */
-void prefix_find(infer_session *s, uint64_t at_most);
+void prefix_find(infer_session *s, uint64_t at_most, const infer_cancel *cancel);
 /* After elements were committed. */
 void prefix_committed(infer_session *s);
 /* After a step that computed `count` elements of the session. */
 void prefix_stepped(infer_session *s, uint64_t count);
-/* After anything that may have evicted, without the step lock: writes what is to be written. */
-void prefix_disk_write(infer_engine *e);
-void prefix_disk_write_now(infer_engine *e); /* also waits for others that write */
-infer_status prefix_disk_flush(infer_engine *e, infer_cancel *cancel, infer_error *err); /* everything that is kept */
+/* After anything that may have evicted, without the step lock: writes what is to be written. What a set flag leaves waits for the next call. */
+void prefix_disk_write(infer_engine *e, const infer_cancel *cancel);
+void prefix_disk_write_now(infer_engine *e, const infer_cancel *cancel); /* also waits for others that write */
+infer_status prefix_disk_flush(infer_engine *e, const infer_cancel *cancel, infer_error *err); /* everything that is kept */
 struct kv_spill_stats;
 void prefix_disk_get_stats(infer_engine *e, struct kv_spill_stats *out);
 /* For prefix.c. */
 infer_status prefix_disk_open(infer_engine *e, const infer_engine_options *o, infer_error *err);
 void prefix_disk_close(infer_engine *e);
-void prefix_disk_read(infer_session *s, const struct kv_domain *d, const struct kv_keys *keys, uint64_t length);
+void prefix_disk_read(infer_session *s, const struct kv_domain *d, const struct kv_keys *keys, uint64_t length,
+                      const infer_cancel *cancel);
 
 /* Leaves what is computed to others now, in the middle of a prompt: somebody waits for it. */
 void prefix_share(infer_session *s);

@@ -11,7 +11,7 @@
 #include "kv/kv_spill.h"
 
 struct prefix_disk {
-    struct os_mutex lock;
+    struct turns lock; /* in the engine's hall */
     struct kv_spill *spill;
     void *room; /* one page */
     size_t room_bytes;
@@ -23,13 +23,11 @@ infer_status prefix_disk_open(infer_engine *e, const infer_engine_options *o, in
     if (!o->cache_dir)
         return INFER_OK;
     struct prefix_disk *d = mem_zalloc(&e->env->alloc, sizeof *d);
-    if (!d || !os_mutex_init(&d->lock)) {
-        mem_free(&e->env->alloc, d);
+    if (!d)
         return err_no_memory(err);
-    }
+    d->lock = turns_in(&e->hall);
     infer_status st = kv_spill_open(e->env, o->cache_dir, o->cache_dir_len, &so, &d->spill, err);
     if (st != INFER_OK) {
-        os_mutex_destroy(&d->lock);
         mem_free(&e->env->alloc, d);
         return st;
     }
@@ -42,7 +40,6 @@ void prefix_disk_close(infer_engine *e)
     if (!e->disk)
         return;
     kv_spill_close(e->disk->spill);
-    os_mutex_destroy(&e->disk->lock);
     mem_free(&e->env->alloc, e->disk->room);
     mem_free(&e->env->alloc, e->disk);
 }
@@ -52,9 +49,9 @@ void prefix_disk_get_stats(infer_engine *e, struct kv_spill_stats *out)
     *out = (struct kv_spill_stats){0};
     if (!e->disk)
         return;
-    os_mutex_lock(&e->disk->lock);
+    (void)turns_take(&e->disk->lock, NULL);
     kv_spill_get_stats(e->disk->spill, out);
-    os_mutex_unlock(&e->disk->lock);
+    turns_give(&e->disk->lock);
 }
 
 static infer_status make_id(struct kv_spill_id *id, const struct kv_domain *d, infer_model *model, const uint64_t *page_bytes,
@@ -95,6 +92,7 @@ static infer_status page_room(infer_engine *e, uint64_t bytes, infer_error *err)
 struct fetching {
     infer_engine *engine;
     const struct kv_evicted *e;
+    const infer_cancel *cancel;
 };
 
 static infer_status fetch(void *user, uint32_t g, uint64_t i, const void **data, infer_error *err)
@@ -104,85 +102,101 @@ static infer_status fetch(void *user, uint32_t g, uint64_t i, const void **data,
     infer_model *model = (infer_model *)(uintptr_t)f->e->domain.owner;
     struct kv_page *page = f->e->pages[g * f->e->per + i];
     uint64_t bytes = f->e->page_bytes[g], first = (f->e->a / DEV_KV_PAGE + i) * DEV_KV_PAGE;
-    infer_status st = kv_pages_ready(&page, 1, err); /* damage must not get a good checksum */
+    if (turns_stop(&e->disk->lock))
+        return err_set(err, INFER_ERROR_CANCELLED, "cancelled while writing the cache");
+    infer_status st = kv_pages_ready(&page, 1, f->cancel, err); /* damage must not get a good checksum */
     if (st == INFER_OK)
         st = page_room(e, bytes, err);
+    if (st == INFER_OK)
+        st = engine_take(e, f->cancel, err);
     if (st != INFER_OK)
         return st;
-    turns_take(&e->step_lock);
     e->dev->ops->read(e->dev, e->disk->room, page->data, bytes);
     st = e->dev->ops->sync(e->dev, err);
-    turns_give(&e->step_lock);
+    engine_give(e);
     if (st == INFER_OK && f->e->b < first + DEV_KV_PAGE) /* what lies behind is of others */
         net_kv_blank(model->net, (int32_t)(uint32_t)f->e->domain.type, g, e->disk->room, (uint32_t)(f->e->b - first));
     *data = e->disk->room;
     return st;
 }
 
-static infer_status write_one(infer_engine *e, const struct kv_evicted *piece, infer_error *err)
+/* CANCELLED: the piece has been put back. Otherwise it is gone. */
+static infer_status write_one(infer_engine *e, struct kv_evicted *piece, const infer_cancel *cancel, infer_error *err)
 {
-    struct fetching f = {e, piece};
+    struct fetching f = {e, piece, cancel};
     struct kv_spill_id id;
     infer_model *model = (infer_model *)(uintptr_t)piece->domain.owner;
     infer_status st = make_id(&id, &piece->domain, model, piece->page_bytes, piece->n_groups, err);
-    return st == INFER_OK ? kv_spill_put(e->disk->spill, &id, piece, fetch, &f, err) : st;
+    if (st == INFER_OK)
+        st = kv_spill_put(e->disk->spill, &id, piece, fetch, &f, cancel, err);
+    if (st == INFER_ERROR_CANCELLED)
+        kv_cache_put_back(e->cache, piece);
+    else
+        kv_evicted_free(e->cache, piece);
+    return st;
 }
 
-void prefix_disk_write(infer_engine *e)
+void prefix_disk_write(infer_engine *e, const infer_cancel *cancel)
 {
     if (e->disk && kv_cache_has_evicted(e->cache))
-        prefix_disk_write_now(e);
+        prefix_disk_write_now(e, cancel);
 }
 
-void prefix_disk_write_now(infer_engine *e)
+void prefix_disk_write_now(infer_engine *e, const infer_cancel *cancel)
 {
-    if (!e->disk)
+    if (!e->disk || !turns_take(&e->disk->lock, cancel))
         return;
-    os_mutex_lock(&e->disk->lock);
-    for (struct kv_evicted *piece; (piece = kv_cache_evicted(e->cache)) != NULL; kv_evicted_free(e->cache, piece)) {
+    infer_status st = INFER_OK;
+    for (struct kv_evicted *piece; st != INFER_ERROR_CANCELLED && (piece = kv_cache_evicted(e->cache)) != NULL;) {
         infer_error err = {0};
-        if (write_one(e, piece, &err) != INFER_OK)
+        st = write_one(e, piece, cancel, &err);
+        if (st != INFER_OK && st != INFER_ERROR_CANCELLED)
             env_log(e->env, INFER_LOG_WARNING, "evicted state was not written: %s", err.text);
     }
-    os_mutex_unlock(&e->disk->lock);
+    turns_give(&e->disk->lock);
 }
 
-infer_status prefix_disk_flush(infer_engine *e, infer_cancel *cancel, infer_error *err)
+infer_status prefix_disk_flush(infer_engine *e, const infer_cancel *cancel, infer_error *err)
 {
     infer_status st = INFER_OK;
     if (!e->disk)
         return err_set(err, INFER_ERROR_STATE, "the engine has no cache_dir");
-    os_mutex_lock(&e->disk->lock);
-    struct kv_evicted *piece;
-    while (st == INFER_OK && (piece = kv_cache_unspilled(e->cache)) != NULL) {
-        st = cancel_is_set(cancel) ? err_set(err, INFER_ERROR_CANCELLED, "cancelled") : write_one(e, piece, err);
-        kv_evicted_free(e->cache, piece);
+    if (!turns_take(&e->disk->lock, cancel))
+        return err_set(err, INFER_ERROR_CANCELLED, "cancelled");
+    while (st == INFER_OK) {
+        struct kv_evicted *piece = kv_cache_evicted(e->cache); /* what a cancelled call put back */
+        piece = piece ? piece : kv_cache_unspilled(e->cache);
+        if (!piece)
+            break;
+        st = write_one(e, piece, cancel, err);
     }
-    os_mutex_unlock(&e->disk->lock);
+    turns_give(&e->disk->lock);
     return st;
 }
 
 /* ---- Reading ---- */
 
 static infer_status load_page(infer_engine *e, const struct kv_spill_hit *h, const struct kv_place *p, uint64_t bytes,
-                              struct kv_page **out, infer_error *err)
+                              struct kv_page **out, const infer_cancel *cancel, infer_error *err)
 {
     infer_status st = kv_place_check(h->file, p, err);
     if (st == INFER_OK && p->flags)
         st = kv_file_bad(h->file, p->offset, err, "a page of a cache is never packed");
     if (st == INFER_OK)
         st = kv_page_new(e->kv, bytes, out, err);
+    if (st == INFER_OK)
+        st = engine_take(e, cancel, err);
     if (st != INFER_OK)
         return st;
-    turns_take(&e->step_lock);
     e->dev->ops->write(e->dev, (*out)->data, kv_place_data(h->file, p), bytes);
     st = e->dev->ops->sync(e->dev, err);
-    turns_give(&e->step_lock);
+    engine_give(e);
     return st;
 }
 
 /* One group's page table, with pages for [a, end) only. */
-static infer_status load_table(infer_engine *e, const struct kv_spill_hit *h, uint32_t g, struct kv_seq *table, infer_error *err)
+static infer_status load_table(infer_engine *e, const struct kv_spill_hit *h, uint32_t g, struct kv_seq *table, const infer_cancel *cancel,
+                               infer_error *err)
 {
     uint64_t first = h->a / DEV_KV_PAGE, n = (h->end + DEV_KV_PAGE - 1) / DEV_KV_PAGE;
     if (!table->page_bytes)
@@ -191,7 +205,7 @@ static infer_status load_table(infer_engine *e, const struct kv_spill_hit *h, ui
     infer_status st = pages ? INFER_OK : err_no_memory(err);
     for (uint64_t i = first; i < n && st == INFER_OK; i++)
         if (h->places[g][i - first].source != KV_PLACE_NONE)
-            st = load_page(e, h, &h->places[g][i - first], table->page_bytes, &pages[i], err);
+            st = load_page(e, h, &h->places[g][i - first], table->page_bytes, &pages[i], cancel, err);
     if (st == INFER_OK)
         st = kv_seq_adopt(table, e->env, pages, n, err);
     if (st != INFER_OK && pages)
@@ -202,19 +216,20 @@ static infer_status load_table(infer_engine *e, const struct kv_spill_hit *h, ui
 
 /* One file's piece joins the cache; false: nothing is gained by going on. */
 static bool load_one(infer_session *s, const struct kv_spill_id *id, const struct kv_domain *d, const struct kv_keys *keys,
-                     uint64_t length)
+                     uint64_t length, const infer_cancel *cancel)
 {
     infer_engine *e = s->model->engine;
     struct kv_seq tables[NET_KV_GROUPS];
     struct kv_spill_hit h;
     uint64_t at = kv_cache_matched(e->cache, d, keys, length);
-    if (at + PREFIX_LEAST > length || kv_spill_find(e->disk->spill, id, keys, length, at, &h, NULL) != INFER_OK || !h.file)
+    if (turns_stop(&e->disk->lock) || at + PREFIX_LEAST > length ||
+        kv_spill_find(e->disk->spill, id, keys, length, at, &h, cancel, NULL) != INFER_OK || !h.file)
         return false;
     infer_status st = INFER_OK;
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
         kv_seq_init(&tables[g], s->kv[g].page_bytes, s->kv[g].window);
     for (uint32_t g = 0; g < NET_KV_GROUPS && st == INFER_OK; g++)
-        st = load_table(e, &h, g, &tables[g], NULL);
+        st = load_table(e, &h, g, &tables[g], cancel, NULL);
     if (st == INFER_OK)
         kv_cache_add(e->cache, d, keys, h.end, tables, NET_KV_GROUPS, true);
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
@@ -223,16 +238,18 @@ static bool load_one(infer_session *s, const struct kv_spill_id *id, const struc
     return st == INFER_ERROR_FORMAT || (st == INFER_OK && kv_cache_matched(e->cache, d, keys, length) > at);
 }
 
-void prefix_disk_read(infer_session *s, const struct kv_domain *d, const struct kv_keys *keys, uint64_t length)
+void prefix_disk_read(infer_session *s, const struct kv_domain *d, const struct kv_keys *keys, uint64_t length,
+                      const infer_cancel *cancel)
 {
     infer_engine *e = s->model->engine;
     uint64_t page_bytes[NET_KV_GROUPS];
     struct kv_spill_id id;
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
         page_bytes[g] = s->kv[g].page_bytes;
-    os_mutex_lock(&e->disk->lock);
+    if (!turns_take(&e->disk->lock, cancel))
+        return;
     if (make_id(&id, d, s->model, page_bytes, NET_KV_GROUPS, NULL) == INFER_OK)
-        while (load_one(s, &id, d, keys, length)) {
+        while (load_one(s, &id, d, keys, length, cancel)) {
         }
-    os_mutex_unlock(&e->disk->lock);
+    turns_give(&e->disk->lock);
 }

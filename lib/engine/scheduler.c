@@ -28,11 +28,8 @@ static bool init_locks(infer_scheduler *s)
 {
     if (!os_mutex_init(&s->lock))
         return false;
-    if (os_mutex_init(&s->step_lock)) {
-        if (os_cond_init(&s->wake))
-            return true;
-        os_mutex_destroy(&s->step_lock);
-    }
+    if (os_cond_init(&s->wake))
+        return true;
     os_mutex_destroy(&s->lock);
     return false;
 }
@@ -44,7 +41,6 @@ static void all_put(infer_scheduler *s)
     infer_model *m = s->model;
     store_release(s->spill);
     os_cond_destroy(&s->wake);
-    os_mutex_destroy(&s->step_lock);
     os_mutex_destroy(&s->lock);
     mem_free(alloc_of(s), s);
     model_release(m);
@@ -63,6 +59,7 @@ infer_status scheduler_create(infer_model *m, const infer_scheduler_options *o, 
     ref_init(&s->handles);
     ref_init(&s->all);
     s->model = model_ref(m);
+    s->step_lock = turns_in(&m->engine->hall);
     s->max_active = o->max_active ? o->max_active : 16;
     s->max_waiting = o->max_waiting ? o->max_waiting : 1024;
     s->step_elements = o->step_elements ? o->step_elements : 64;

@@ -99,7 +99,8 @@ struct infer_scheduler {
     uint64_t reserve_tokens;
     infer_clock_fn clock;
     void *clock_user;
-    struct os_mutex lock, step_lock;
+    struct os_mutex lock;
+    struct turns step_lock; /* in the engine's hall */
     struct os_cond wake;
     /* under lock */
     bool woken, closing;
@@ -190,10 +191,10 @@ infer_status answer_free_state(infer_scheduler *s, struct answer *a, infer_error
 infer_status answer_bring_back(infer_scheduler *s, struct answer *a, infer_error *err);
 void answer_forget_file(infer_scheduler *s, struct answer *a);
 
-/* scheduler_sample.c: generate_take of n different answers, on all threads of the engine; see answer.event. */
-void scheduler_sample(infer_scheduler *s, struct answer *const *answers, uint32_t n);
+/* scheduler_sample.c: generate_take of n different answers, on all threads of the engine; see answer.event. CANCELLED of some: their sessions are as they were. */
+void scheduler_sample(infer_scheduler *s, struct answer *const *answers, uint32_t n, const infer_cancel *cancel);
 
 /* scheduler_step.c */
-infer_status scheduler_step(infer_scheduler *s, int32_t *more, infer_cancel *cancel, infer_error *err);
+infer_status scheduler_step(infer_scheduler *s, int32_t *more, const infer_cancel *cancel, infer_error *err);
 
 #endif

@@ -101,7 +101,7 @@ static infer_status last_text(struct answer *a, int32_t reason, infer_request_ev
         return INFER_OK;
     session->gen.finishing = true;
     session->gen.finish_reason = (int16_t)reason;
-    infer_status st = generate_take(session, &last, err);
+    infer_status st = generate_take(session, &last, NULL, err);
     if (st == INFER_OK)
         take_over(ev, &last);
     return st;

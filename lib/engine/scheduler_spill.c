@@ -77,7 +77,7 @@ infer_status answer_bring_back(infer_scheduler *s, struct answer *a, infer_error
     if (st == INFER_OK)
         st = session_take_state(a->session, c->frozen, a->session->length, err);
     if (st == INFER_OK)
-        st = session_ready(a->session, err);
+        st = session_ready(a->session, NULL, err);
     if (st != INFER_OK)
         session_rewind(a->session, 0);
     checkpoint_release(c);

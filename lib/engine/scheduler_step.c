@@ -59,7 +59,7 @@ static void tell_token(infer_scheduler *s, struct answer *a, uint64_t now)
         os_mutex_unlock(&s->lock);
         st = request_tell(r, &out, &e);
         if (st == INFER_OK && a->session->gen.finishing)
-            st = generate_take(a->session, &ev, &e);
+            st = generate_take(a->session, &ev, NULL, &e); /* the end: nothing that takes long */
     }
     if (st != INFER_OK)
         answer_fail(s, a, st, &e);
@@ -129,7 +129,7 @@ static void prompt_done(infer_scheduler *s, struct answer *a)
 }
 
 /* After the batch: a prompt that is whole now starts its answers, and each answer that has its logits takes a token. */
-static void take_tokens(infer_scheduler *s)
+static infer_status take_tokens(infer_scheduler *s, const infer_cancel *cancel, infer_error *err)
 {
     struct answer *ready[SCHEDULER_MAX_ACTIVE];
     uint64_t now = scheduler_now(s);
@@ -143,11 +143,14 @@ static void take_tokens(infer_scheduler *s)
     for (uint32_t i = 0; i < s->n_active; i++)
         if (s->active[i]->request->started && !generate_pending(s->active[i]->session))
             ready[n++] = s->active[i];
-    scheduler_sample(s, ready, n);
+    scheduler_sample(s, ready, n, cancel);
     infer_error memory = {.size = (uint32_t)sizeof memory};
+    infer_status st = INFER_OK;
     bool moved = false;
     for (uint32_t i = 0; i < n; i++)
-        if (wants_memory(ready[i]->status)) { /* its session is as it was */
+        if (ready[i]->status == INFER_ERROR_CANCELLED) { /* comes in the next step */
+            st = err_set(err, INFER_ERROR_CANCELLED, "cancelled");
+        } else if (wants_memory(ready[i]->status)) { /* its session is as it was */
             memory = ready[i]->error;
             memory.code = ready[i]->status;
         } else {
@@ -157,6 +160,7 @@ static void take_tokens(infer_scheduler *s)
         }
     if (memory.code)
         scheduler_make_room(s, &memory, !moved);
+    return st;
 }
 
 static void item_done(infer_scheduler *s, struct answer *a, const infer_step_item *it)
@@ -189,7 +193,7 @@ static infer_error error_of(infer_status st, infer_status first, const infer_err
     return e;
 }
 
-static infer_status run(infer_scheduler *s, uint32_t n, infer_cancel *cancel, infer_error *err)
+static infer_status run(infer_scheduler *s, uint32_t n, const infer_cancel *cancel, infer_error *err)
 {
     infer_error e = {.size = (uint32_t)sizeof e}, memory = e;
     infer_status st = engine_step(s->items, n, cancel, &e), result = INFER_OK;
@@ -231,18 +235,23 @@ static bool publish(infer_scheduler *s)
     return more;
 }
 
-infer_status scheduler_step(infer_scheduler *s, int32_t *more, infer_cancel *cancel, infer_error *err)
+infer_status scheduler_step(infer_scheduler *s, int32_t *more, const infer_cancel *cancel, infer_error *err)
 {
     infer_status st = INFER_OK;
+    if (!turns_take(&s->step_lock, cancel)) { /* while another thread steps */
+        if (more)
+            *more = 1;
+        return err_set(err, INFER_ERROR_CANCELLED, "cancelled");
+    }
     scheduler_ref(s); /* a callback may release the last of the host's */
-    os_mutex_lock(&s->step_lock);
     end_requests(s);
     uint32_t n = scheduler_plan(s);
     if (n)
         st = run(s, n, cancel, err);
-    take_tokens(s);
+    infer_status taken = take_tokens(s, cancel, st == INFER_OK ? err : NULL);
     bool left = publish(s);
-    os_mutex_unlock(&s->step_lock);
+    turns_give(&s->step_lock);
+    st = st == INFER_OK ? taken : st;
     if (more)
         *more = left;
     scheduler_release(s);

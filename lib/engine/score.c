@@ -41,7 +41,7 @@ static void take_none(const struct scoring *c)
         o->top[k] = (infer_logprob){-1, 0};
 }
 
-static infer_status score(const struct scoring *c, infer_cancel *cancel, infer_error *err)
+static infer_status score(const struct scoring *c, const infer_cancel *cancel, infer_error *err)
 {
     infer_session *s = c->s;
     infer_step_item it = {.size = (uint32_t)sizeof it, .session = s, .logits = INFER_ROWS_LAST};
@@ -64,7 +64,7 @@ static infer_status score(const struct scoring *c, infer_cancel *cancel, infer_e
     return st;
 }
 
-infer_status session_score(infer_session *s, const int32_t *ids, uint64_t count, infer_score *out, infer_cancel *cancel, infer_error *err)
+infer_status session_score(infer_session *s, const int32_t *ids, uint64_t count, infer_score *out, const infer_cancel *cancel, infer_error *err)
 {
     struct scoring c = {.from = s->length, .count = count, .ids = ids, .out = out};
     infer_status st = session_check_ids(s, ids, count, err);

@@ -296,11 +296,11 @@ infer_status session_own_elements(infer_session *s, infer_error *err)
     return INFER_OK;
 }
 
-infer_status session_ready(const infer_session *s, infer_error *err)
+infer_status session_ready(const infer_session *s, const infer_cancel *cancel, infer_error *err)
 {
     infer_status st = INFER_OK;
     for (uint32_t g = 0; g < NET_KV_GROUPS && st == INFER_OK; g++)
-        st = kv_seq_ready(&s->kv[g], err);
+        st = kv_seq_ready(&s->kv[g], cancel, err);
     return st;
 }
 

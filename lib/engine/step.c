@@ -1,5 +1,5 @@
 /* A step: cuts the pending elements of many sessions into batches and runs each through the model. What a batch computes is committed
- * only when the whole batch succeeded. */
+ * only when the whole batch succeeded: a cancelled one leaves no trace. */
 #include "engine/engine.h"
 
 #include <string.h>
@@ -202,14 +202,14 @@ static void fill_batch(struct batch *b, struct batch_arrays *ba, uint32_t rows, 
 }
 
 static void run_batch(infer_engine *engine, const struct net *net, struct batch *b, const struct part *parts,
-                      infer_step_item *items, const infer_cancel *cancel, struct outcome *o)
+                      infer_step_item *items, struct outcome *o)
 {
     infer_error e = {0};
     infer_status st = workspace_fit(&engine->ws, net, b->n_row, &e);
     if (st == INFER_OK)
         st = adapter_workspace_fit(&engine->ws.adapt, net, b, &e);
     if (st == INFER_OK)
-        st = forward(net, &engine->ws, b, cancel, &e);
+        st = forward(net, &engine->ws, b, &e);
     for (uint32_t i = 0; i < b->n_seq; i++) {
         infer_step_item *it = &items[engine->batch->items[i]];
         infer_status one = st == INFER_OK ? commit(it, &parts[i], b->finite, &e) : st;
@@ -259,7 +259,6 @@ static void write_prefixes(infer_step_item *items, uint64_t count, struct outcom
         }
 }
 
-/* The lock is held. */
 #define SHARED_ROWS 64u /* of a batch while another thread waits for its turn: bounds how long that takes. Results do not depend on it */
 
 static bool any_left(const infer_step_item *items, uint64_t count)
@@ -270,36 +269,58 @@ static bool any_left(const infer_step_item *items, uint64_t count)
     return false;
 }
 
-static void step_all(infer_engine *engine, const struct net *net, infer_step_item *items, uint64_t count,
-                     const infer_cancel *cancel, struct outcome *o)
+/* Those that still have work. */
+static void all_failed(infer_step_item *items, uint64_t count, infer_status st, const infer_error *e, struct outcome *o)
+{
+    for (uint64_t i = 0; i < count; i++)
+        if (items[i].status == INFER_OK && item_goal(&items[i]))
+            item_failed(o, &items[i], st, e);
+}
+
+/* One batch, after the prefixes that come first; false: nothing was left. The lock is held. */
+static bool step_batch(infer_engine *engine, const struct net *net, infer_step_item *items, uint64_t count, struct outcome *o)
 {
     struct batch_arrays *ba = engine->batch;
     struct part parts[ENGINE_BATCH_ROWS];
-    for (;;) {
-        struct batch b = {.ids = ba->ids, .positions = ba->positions, .embeddings = ba->embeddings, .hi = {ba->hi, ba->hi},
-                          .exact_pages = ba->exact_pages, .lo = {ba->lo[0], ba->lo[1]}, .out_rows = ba->out_rows, .out = ba->out,
-                          .finite = ba->finite, .taps = ba->taps, .runs = ba->runs};
-        for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
-            b.seqs[g] = ba->seqs[g];
-        if (cancel_is_set(cancel)) {
-            infer_error e = {0};
-            infer_status st = err_set(&e, INFER_ERROR_CANCELLED, "cancelled");
-            for (uint64_t i = 0; i < count; i++)
-                if (items[i].status == INFER_OK && item_goal(&items[i]))
-                    item_failed(o, &items[i], st, &e);
-            return;
-        }
-        write_prefixes(items, count, o);
-        fill_batch(&b, ba, turns_wanted(&engine->step_lock) ? SHARED_ROWS : ENGINE_BATCH_ROWS, parts, items, count, o);
-        if (!b.n_seq)
-            return;
-        run_batch(engine, net, &b, parts, items, cancel, o);
+    struct batch b = {.ids = ba->ids, .positions = ba->positions, .embeddings = ba->embeddings, .hi = {ba->hi, ba->hi},
+                      .exact_pages = ba->exact_pages, .lo = {ba->lo[0], ba->lo[1]}, .out_rows = ba->out_rows, .out = ba->out,
+                      .finite = ba->finite, .taps = ba->taps, .runs = ba->runs};
+    for (uint32_t g = 0; g < NET_KV_GROUPS; g++)
+        b.seqs[g] = ba->seqs[g];
+    if (turns_stop(&engine->step_lock)) {
+        infer_error e = {0};
+        all_failed(items, count, err_set(&e, INFER_ERROR_CANCELLED, "cancelled"), &e, o);
+        return false;
+    }
+    write_prefixes(items, count, o);
+    fill_batch(&b, ba, turns_wanted(&engine->step_lock) ? SHARED_ROWS : ENGINE_BATCH_ROWS, parts, items, count, o);
+    if (!b.n_seq)
+        return false;
+    run_batch(engine, net, &b, parts, items, o);
+    return true;
+}
+
+static void step_all(infer_engine *engine, const struct net *net, infer_step_item *items, uint64_t count,
+                     const infer_cancel *cancel, struct outcome *o)
+{
+    infer_error e = {0};
+    infer_status st = engine_take(engine, cancel, &e);
+    if (st != INFER_OK) {
+        all_failed(items, count, st, &e, o);
+        return;
+    }
+    struct fpenv fp = fpenv_enter();
+    while (st == INFER_OK && step_batch(engine, net, items, count, o))
         /* A long prompt does not hold up others' steps. Each batch is filled anew: nothing of this call lies in the engine now. */
         if (any_left(items, count) && turns_wanted(&engine->step_lock)) {
-            turns_give(&engine->step_lock);
-            turns_take(&engine->step_lock);
+            engine_give(engine);
+            st = engine_take(engine, cancel, &e);
         }
-    }
+    fpenv_leave(fp);
+    if (st == INFER_OK)
+        engine_give(engine);
+    else
+        all_failed(items, count, st, &e, o);
 }
 
 /* How many of the session's elements need neither logits nor hidden states, from its first one on: those may come from the prefix cache. The last one
@@ -313,7 +334,7 @@ static uint64_t without_results(const infer_step_item *it)
     return n;
 }
 
-infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *cancel, infer_error *err)
+infer_status engine_step(infer_step_item *items, uint64_t count, const infer_cancel *cancel, infer_error *err)
 {
     struct outcome o = {INFER_OK, err};
     infer_error e = {0};
@@ -334,7 +355,7 @@ infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *c
     for (uint64_t i = 0; i < count; i++) {
         infer_session *s = items[i].session;
         s->prefix.taken = s->prefix.stop = 0;
-        st = session_ready(s, &e);
+        st = session_ready(s, cancel, &e);
         if (st == INFER_OK)
             st = session_adapters_ready(s, &e);
         if (st != INFER_OK) {
@@ -350,21 +371,17 @@ infer_status engine_step(infer_step_item *items, uint64_t count, infer_cancel *c
             session_rewind(s, s->length - 1);
         if (item_goal(&items[i])) { /* a session with nothing to do keeps its logits */
             s->n_logits_rows = 0;
-            prefix_find(s, without_results(&items[i]));
-            st = s->prefix.taken ? session_ready(s, &e) : INFER_OK;
+            prefix_find(s, without_results(&items[i]), cancel);
+            st = s->prefix.taken ? session_ready(s, cancel, &e) : INFER_OK;
             if (st != INFER_OK)
                 item_failed(&o, &items[i], st, &e);
         }
     }
-    turns_take(&engine->step_lock);
-    struct fpenv fp = fpenv_enter();
     step_all(engine, model->net, items, count, cancel, &o);
-    fpenv_leave(fp);
-    turns_give(&engine->step_lock);
     for (uint64_t i = 0; i < count; i++) {
         prefix_stepped(items[i].session, items[i].done);
         items[i].done += items[i].session->prefix.taken;
     }
-    prefix_disk_write(engine);
+    prefix_disk_write(engine, cancel);
     return o.status;
 }

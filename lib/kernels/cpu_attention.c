@@ -220,7 +220,7 @@ static void run_part(const struct call *c, const struct tile *t, uint32_t kv_hea
     uint64_t first = t->lo / ATTN_BLOCK, end = (part + 1) * blocks < s->end ? (part + 1) * blocks : s->end;
     for (size_t i = 0; i < n; i++)
         attn_begin(s->states + i * c->state_floats, c->op->kv.head_dim);
-    for (uint64_t b = part * blocks > first ? part * blocks : first; b < end; b++)
+    for (uint64_t b = part * blocks > first ? part * blocks : first; b < end && !cpu_stop(c->d); b++) /* a long context has many */
         run_block(c, t, kv_head, b, s);
     for (size_t i = 0; i < n; i++)
         attn_close(s->states + i * c->state_floats);

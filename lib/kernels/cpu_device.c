@@ -76,12 +76,32 @@ bool cpu_workers_need(struct cpu_device *d, uint64_t bytes)
     return true;
 }
 
+struct watched {
+    struct cpu_device *d;
+    pool_fn fn;
+    void *arg;
+};
+
+static void watched_task(void *arg, uint32_t worker, uint64_t task)
+{
+    const struct watched *w = arg;
+    if (!cpu_stop(w->d))
+        w->fn(w->arg, worker, task);
+}
+
 void cpu_run(struct cpu_device *d, uint64_t n_tasks, uint64_t work, pool_fn fn, void *arg)
 {
+    struct watched w = {d, fn, arg};
+    if (cpu_stop(d)) {
+        cpu_fail(d, INFER_ERROR_CANCELLED);
+        return;
+    }
     if (work >= MIN_WORK) {
-        infer_status s = pool_run(d->pool, n_tasks, fn, arg);
+        infer_status s = d->stop ? pool_run(d->pool, n_tasks, watched_task, &w) : pool_run(d->pool, n_tasks, fn, arg);
         if (s != INFER_OK)
             cpu_fail(d, s);
+        if (atomic_load_explicit(&d->stopped, memory_order_relaxed))
+            cpu_fail(d, INFER_ERROR_CANCELLED);
         return;
     }
     struct fpenv guard = fpenv_enter();
@@ -530,11 +550,28 @@ static infer_status op_sync(struct device *dev, infer_error *err)
     struct cpu_device *d = cpu_of(dev);
     infer_status s = d->failed;
     d->failed = INFER_OK;
+    atomic_store_explicit(&d->stopped, false, memory_order_relaxed);
     if (s == INFER_ERROR_NO_MEMORY)
         return err_no_memory(err);
+    if (s == INFER_ERROR_CANCELLED)
+        return err_set(err, s, "cancelled");
     if (s == INFER_ERROR_HOST)
         return err_set(err, s, "the executor failed, or did not run each task once");
     return s ? err_set(err, s, "an operation that the CPU device does not support") : INFER_OK;
+}
+
+static void op_watch(struct device *dev, dev_stop_fn stop, void *user)
+{
+    cpu_of(dev)->stop = stop;
+    cpu_of(dev)->stop_user = user;
+}
+
+static bool op_stopped(struct device *dev)
+{
+    struct cpu_device *d = cpu_of(dev);
+    if (cpu_stop(d))
+        cpu_fail(d, INFER_ERROR_CANCELLED);
+    return d->failed == INFER_ERROR_CANCELLED;
 }
 
 static void op_destroy(struct device *dev)
@@ -578,6 +615,8 @@ static const struct device_ops cpu_ops = {
     .steer = op_steer,
     .gather = op_gather,
     .sync = op_sync,
+    .watch = op_watch,
+    .stopped = op_stopped,
 };
 
 infer_status cpu_device_create(const struct alloc *alloc, const struct cpu_device_options *options, struct device **out,

@@ -2,6 +2,7 @@
 #ifndef KERNELS_CPU_DEVICE_IMPL_H
 #define KERNELS_CPU_DEVICE_IMPL_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "base/alloc.h"
@@ -28,6 +29,9 @@ struct cpu_device {
     int32_t numerics;
     struct pool *pool;
     infer_status failed; /* the first failure since the last sync */
+    dev_stop_fn stop;    /* or NULL */
+    void *stop_user;
+    atomic_bool stopped; /* it said yes since the last sync */
     struct cpu_scratch columns;  /* quantised activations */
     struct cpu_scratch items;    /* attention's work list */
     struct cpu_scratch partials; /* attention states of parts that several threads share */
@@ -58,6 +62,17 @@ bool cpu_workers_need(struct cpu_device *d, uint64_t bytes);
 static inline void *cpu_worker(const struct cpu_device *d, uint32_t worker)
 {
     return (char *)d->workers.data + worker * d->worker_bytes;
+}
+
+/* Asked between pieces of work: whether to leave the rest. Results are of no use then: the device fails when the tasks that run are through. */
+static inline bool cpu_stop(struct cpu_device *d)
+{
+    if (atomic_load_explicit(&d->stopped, memory_order_relaxed))
+        return true;
+    if (!d->stop || !d->stop(d->stop_user))
+        return false;
+    atomic_store_explicit(&d->stopped, true, memory_order_relaxed);
+    return true;
 }
 
 /* Runs the tasks; `work` is about the number of simple float operations of them all: little of it does not wake the pool. */

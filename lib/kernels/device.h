@@ -214,6 +214,8 @@ struct dev_kv_move {
 
 struct device;
 
+typedef bool (*dev_stop_fn)(void *user);
+
 struct device_ops {
     const char *name;
     void (*destroy)(struct device *d);
@@ -265,6 +267,11 @@ struct device_ops {
                    uint32_t width);
     /* Waits for all operations; the first failure since the last sync. */
     infer_status (*sync)(struct device *d, infer_error *err);
+    /* From now on `stop` is asked between the pieces of operations, by any thread that works on them. Once it has said yes, what is left of the
+     * operations until the next sync is not done, and that sync says CANCELLED. NULL: nobody is asked. */
+    void (*watch)(struct device *d, dev_stop_fn stop, void *user);
+    /* Asks it, for work of the host's between operations. */
+    bool (*stopped)(struct device *d);
 };
 
 struct device {

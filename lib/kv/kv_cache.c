@@ -142,6 +142,16 @@ struct kv_evicted *kv_cache_evicted(struct kv_cache *c)
     return e;
 }
 
+void kv_cache_put_back(struct kv_cache *c, struct kv_evicted *e)
+{
+    os_mutex_lock(&c->lock);
+    e->next = c->evicted;
+    c->evicted = e;
+    if (!e->next)
+        c->evicted_end = &e->next;
+    os_mutex_unlock(&c->lock);
+}
+
 bool kv_cache_has_evicted(struct kv_cache *c)
 {
     os_mutex_lock(&c->lock);

@@ -93,6 +93,7 @@ struct kv_evicted *kv_cache_evicted(struct kv_cache *c);
 bool kv_cache_has_evicted(struct kv_cache *c);
 /* The next piece that is kept and was never handed out, as if it had been evicted. */
 struct kv_evicted *kv_cache_unspilled(struct kv_cache *c);
+void kv_cache_put_back(struct kv_cache *c, struct kv_evicted *e); /* it is the next again */
 void kv_evicted_free(struct kv_cache *c, struct kv_evicted *e);
 
 /* For tests: whether everything that must hold about the tree holds. */

@@ -114,6 +114,7 @@ struct kv_writer_options {
     const struct kv_file *parent; /* whose pages will be referred to: in the same folder; or NULL */
     uint64_t max_bytes;           /* a longer file is refused with LIMIT; 0: no limit */
     bool keep;                    /* a file that has the name stays: EXISTS */
+    const infer_cancel *cancel;   /* or NULL: ends any call but that of abort with CANCELLED */
 };
 
 /* Errors: as outfile_begin; UNSUPPORTED (no xxHash, no zstd), ARGUMENT (level, parent in another folder), LIMIT (too many ancestors). */

@@ -291,7 +291,7 @@ void *kv_page_origin(const struct kv_page *page, void (*release)(void *user), ui
     return s->user;
 }
 
-infer_status kv_pages_ready(struct kv_page *const *pages, uint64_t n, infer_error *err)
+infer_status kv_pages_ready(struct kv_page *const *pages, uint64_t n, const infer_cancel *cancel, infer_error *err)
 {
     const struct kv_slab *last = NULL;
     infer_status st = INFER_OK;
@@ -304,6 +304,8 @@ infer_status kv_pages_ready(struct kv_page *const *pages, uint64_t n, infer_erro
             st = s->check(s->user, err);
         last = s;
         if (st == INFER_OK && atomic_load_explicit(&p->unverified, memory_order_acquire)) {
+            if (cancel_is_set(cancel)) /* all pages of a long context take a second */
+                return err_set(err, INFER_ERROR_CANCELLED, "cancelled while verifying computed state");
             st = s->verify(s->user, (uint64_t)(p - s->pages), err);
             if (st == INFER_OK)
                 atomic_store_explicit(&p->unverified, false, memory_order_release);

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/cancel.h"
 #include "base/env.h"
 #include "kernels/device.h"
 
@@ -67,8 +68,9 @@ bool kv_pages_any_idle(struct kv_pool *pool, struct kv_page *const *pages, uint6
 /* Whether a write has to copy it first. */
 bool kv_page_shared(struct kv_pool *pool, const struct kv_page *page);
 
-/* Whoever reads the data of pages that may be foreign calls this first; entries may be NULL. Errors: of check and verify. */
-infer_status kv_pages_ready(struct kv_page *const *pages, uint64_t n, infer_error *err);
+/* Whoever reads the data of pages that may be foreign calls this first; entries may be NULL, as cancel may. Errors: of check and verify, and CANCELLED
+ * where a page has yet to be verified. */
+infer_status kv_pages_ready(struct kv_page *const *pages, uint64_t n, const infer_cancel *cancel, infer_error *err);
 bool kv_page_foreign(const struct kv_page *page);
 /* The user of the foreign memory that was imported with this release function, and which of its pages this is; NULL: it is no such page. */
 void *kv_page_origin(const struct kv_page *page, void (*release)(void *user), uint64_t *i);

@@ -173,9 +173,9 @@ infer_status kv_seq_adopt(struct kv_seq *s, const struct env *env, struct kv_pag
     return st;
 }
 
-infer_status kv_seq_ready(const struct kv_seq *s, infer_error *err)
+infer_status kv_seq_ready(const struct kv_seq *s, const infer_cancel *cancel, infer_error *err)
 {
-    return s->foreign ? kv_pages_ready(s->pages, s->n, err) : INFER_OK;
+    return s->foreign ? kv_pages_ready(s->pages, s->n, cancel, err) : INFER_OK;
 }
 
 uint64_t kv_seq_bytes(const struct kv_seq *s)

@@ -37,7 +37,7 @@ infer_status kv_seq_share(struct kv_seq *dst, const struct kv_seq *src, struct k
 /* s, freshly initialised, takes over the references on pages [n]; entries may be NULL. On failure they stay the caller's. */
 infer_status kv_seq_adopt(struct kv_seq *s, const struct env *env, struct kv_page *const *pages, uint64_t n, infer_error *err);
 /* kv_pages_ready of all pages: before a step, or anything else that reads them. */
-infer_status kv_seq_ready(const struct kv_seq *s, infer_error *err);
+infer_status kv_seq_ready(const struct kv_seq *s, const infer_cancel *cancel, infer_error *err);
 uint64_t kv_seq_bytes(const struct kv_seq *s);
 struct kv_counts kv_seq_count(const struct kv_seq *s, struct kv_pool *pool);
 void kv_seq_free(struct kv_seq *s, struct kv_pool *pool, const struct env *env);

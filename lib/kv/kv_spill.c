@@ -415,10 +415,11 @@ static uint64_t size_of(const struct kv_evicted *e)
 }
 
 static infer_status write_entry(struct kv_spill *s, struct entry *entry, const struct kv_spill_id *id,
-                                const struct kv_evicted *e, kv_spill_fetch fetch, void *user, infer_error *err)
+                                const struct kv_evicted *e, kv_spill_fetch fetch, void *user, const infer_cancel *cancel,
+                                infer_error *err)
 {
     struct kv_writer *w = NULL;
-    struct kv_writer_options wo = {.kind = KV_FILE_CACHE};
+    struct kv_writer_options wo = {.kind = KV_FILE_CACHE, .cancel = cancel};
     const char *path = path_of(s, entry);
     infer_status st = kv_writer_open(s->env, path, strlen(path), &wo, &w, err);
     if (st == INFER_OK) {
@@ -438,7 +439,7 @@ static infer_status write_entry(struct kv_spill *s, struct entry *entry, const s
 }
 
 infer_status kv_spill_put(struct kv_spill *s, const struct kv_spill_id *id, const struct kv_evicted *e, kv_spill_fetch fetch,
-                          void *user, infer_error *err)
+                          void *user, const infer_cancel *cancel, infer_error *err)
 {
     struct entry entry, *old;
     uint64_t size = size_of(e);
@@ -451,9 +452,9 @@ infer_status kv_spill_put(struct kv_spill *s, const struct kv_spill_id *id, cons
                 (!s->o.write_bytes || (size <= s->o.write_bytes && s->stats.written <= s->o.write_bytes - size));
     fits = fits && st == INFER_OK && make_room(s, size);
     if (fits) {
-        st = write_entry(s, &entry, id, e, fetch, user, err);
+        st = write_entry(s, &entry, id, e, fetch, user, cancel, err);
     }
-    s->stats.skipped += st != INFER_OK || !fits;
+    s->stats.skipped += (st != INFER_OK && st != INFER_ERROR_CANCELLED) || !fits;
     return st;
 }
 
@@ -509,14 +510,14 @@ static infer_status read_places(struct kv_spill_hit *h, const struct kv_spill_id
 
 /* *end: 0 when the file is another's, or of no use. */
 static infer_status read_hit(struct kv_spill *s, const struct entry *e, const struct kv_spill_id *id, const struct kv_keys *keys,
-                             uint64_t length, struct kv_spill_hit *h, infer_error *err)
+                             uint64_t length, struct kv_spill_hit *h, const infer_cancel *cancel, infer_error *err)
 {
     struct kv_file_options fo = {.kind = KV_FILE_CACHE, .map = INFER_MAP_READ, .known = known_section};
     const char *path = path_of(s, e);
     const void *data;
     void *owned = NULL;
     *h = (struct kv_spill_hit){.a = e->a, .b = e->b};
-    infer_status st = kv_file_open(s->env, path, strlen(path), &fo, NULL, &h->file, err);
+    infer_status st = kv_file_open(s->env, path, strlen(path), &fo, cancel, &h->file, err);
     if (st != INFER_OK)
         return st;
     const struct kv_section *sec = kv_file_find(h->file, SECTION_ID, 0);
@@ -577,7 +578,7 @@ static uint64_t best(const struct kv_spill *s, const struct chain *c, uint64_t d
 }
 
 infer_status kv_spill_find(struct kv_spill *s, const struct kv_spill_id *id, const struct kv_keys *keys, uint64_t length,
-                           uint64_t at, struct kv_spill_hit *hit, infer_error *err)
+                           uint64_t at, struct kv_spill_hit *hit, const infer_cancel *cancel, infer_error *err)
 {
     struct chain c;
     uint64_t tried[TRIES], domain = hash_64(id, sizeof *id);
@@ -592,7 +593,7 @@ infer_status kv_spill_find(struct kv_spill *s, const struct kv_spill_id *id, con
         uint64_t i = best(s, &c, domain, length, at, tried, n_tried);
         if (i == UINT64_MAX)
             break;
-        infer_status one = read_hit(s, &s->entries[i], id, keys, length, hit, NULL);
+        infer_status one = read_hit(s, &s->entries[i], id, keys, length, hit, cancel, NULL);
         if (one == INFER_OK && hit->end > at && hit->end > hit->a) {
             touch(s, &s->entries[i]);
             touch_before(s, &c, domain, hit->a);

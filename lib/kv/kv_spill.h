@@ -44,7 +44,7 @@ typedef infer_status (*kv_spill_fetch)(void *user, uint32_t group, uint64_t inde
 
 /* Writes elements [e->a, e->b) unless they are there already or the budgets forbid it. */
 infer_status kv_spill_put(struct kv_spill *s, const struct kv_spill_id *id, const struct kv_evicted *e, kv_spill_fetch fetch,
-                          void *user, infer_error *err);
+                          void *user, const infer_cancel *cancel, infer_error *err);
 
 /* A file that was found: for elements [a, end) the keys are those asked for. Pages are not verified yet. */
 struct kv_spill_hit {
@@ -58,7 +58,7 @@ struct kv_spill_hit {
 /* The file that brings most elements beyond `at`, all of whose keys before are the same; hit->file NULL: there is none. The directory is
  * listed again first. Errors: NO_MEMORY, IO. */
 infer_status kv_spill_find(struct kv_spill *s, const struct kv_spill_id *id, const struct kv_keys *keys, uint64_t length,
-                           uint64_t at, struct kv_spill_hit *hit, infer_error *err);
+                           uint64_t at, struct kv_spill_hit *hit, const infer_cancel *cancel, infer_error *err);
 /* When it was used, or was found to be damaged; hit->file may be NULL. */
 void kv_spill_done(struct kv_spill *s, struct kv_spill_hit *hit, bool damaged);
 

@@ -87,6 +87,7 @@ infer_status kv_writer_open(const struct env *env, const char *path, uint64_t le
     infer_status st = o->level ? pack_create(&env->alloc, o->level, &w->packer, err) : INFER_OK;
     if (st == INFER_OK)
         st = outfile_begin(&w->out, env, path, len, err);
+    w->out.cancel = o->cancel;
     if (st == INFER_OK)
         st = outfile_put(&w->out, zeros, sizeof zeros, err); /* the header comes last */
     if (st == INFER_OK && o->parent)
@@ -183,7 +184,8 @@ infer_status kv_writer_section(struct kv_writer *w, uint32_t kind, uint32_t flag
     if (st != INFER_OK)
         return st;
     s.offset = w->out.at;
-    s.hash = hash_64(data, (size_t)s.stored);
+    if (!hash_64_polled(data, (size_t)s.stored, w->out.cancel, &s.hash))
+        return err_set(err, INFER_ERROR_CANCELLED, "cancelled while writing the file");
     st = outfile_put(&w->out, data, s.stored, err);
     return st == INFER_OK ? add_section(w, &s, err) : st;
 }

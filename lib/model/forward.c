@@ -206,8 +206,7 @@ static void read_taps(const struct pass *p, int32_t place)
     }
 }
 
-infer_status forward(const struct net *net, struct workspace *ws, const struct batch *b, const infer_cancel *cancel,
-                     infer_error *err)
+infer_status forward(const struct net *net, struct workspace *ws, const struct batch *b, infer_error *err)
 {
     struct pass p = pass_of(net, ws, b);
     infer_status st;
@@ -215,10 +214,6 @@ infer_status forward(const struct net *net, struct workspace *ws, const struct b
         b->taps[t].finite = true;
     pass_embed(&p);
     for (uint32_t layer = 0; layer < net->h.n_layer; layer++) {
-        if (cancel_is_set(cancel)) {
-            (void)net->dev->ops->sync(net->dev, NULL);
-            return err_set(err, INFER_ERROR_CANCELLED, "cancelled");
-        }
         pass_project(&p, layer);
         pass_attend(&p, layer);
         st = pass_feed_forward(&p, layer, err);
@@ -232,6 +227,5 @@ infer_status forward(const struct net *net, struct workspace *ws, const struct b
         p.ops->add(p.dev, p.x, p.hid, (uint64_t)b->n_row * net->h.n_embd);
     for (uint32_t first = 0; first < b->n_out; first += LOGIT_ROWS)
         head(&p, first, b->n_out - first < LOGIT_ROWS ? b->n_out - first : LOGIT_ROWS);
-    st = net->dev->ops->sync(net->dev, err);
-    return st;
+    return net->dev->ops->sync(net->dev, err);
 }

@@ -100,10 +100,9 @@ void workspace_free(struct workspace *ws, struct device *dev);
 /* Writes rows [first, ..) of a prefix to the pages of one sequence's elements: seqs [NET_KV_GROUPS], each of these rows alone. */
 void prefix_write(const struct net *net, const struct net_adapter *a, uint32_t first, int32_t kv_type, const struct dev_seq *seqs);
 
-/* Computes the batch: keys and values go to the pages, logits to out. cancel is polled between layers; on any failure out and the pages'
- * new elements are undefined, and nothing else has changed. */
-infer_status forward(const struct net *net, struct workspace *ws, const struct batch *b, const infer_cancel *cancel,
-                     infer_error *err);
+/* Computes the batch: keys and values go to the pages, logits to out. On any failure, which may be that the device was stopped (see
+ * device_ops.watch), out and the pages' new elements are undefined, and nothing else has changed. */
+infer_status forward(const struct net *net, struct workspace *ws, const struct batch *b, infer_error *err);
 
 /* A text for an encoder. */
 struct encode_text {
@@ -118,8 +117,7 @@ struct encode_text {
 
 /* Runs texts through an encoder. Every text sees itself only: neither what it is computed with nor how it is cut changes a bit.
  * Memory: for each element three rows of activations, and one layer's keys and values in f32. */
-infer_status encode(const struct net *net, struct workspace *ws, struct encode_text *texts, uint32_t n, const infer_cancel *cancel,
-                    infer_error *err);
+infer_status encode(const struct net *net, struct workspace *ws, struct encode_text *texts, uint32_t n, infer_error *err);
 /* The matrices behind the pooling, if there are any: in [n_embd] to out [net_embedding_width]. */
 infer_status encode_dense(const struct net *net, struct workspace *ws, const float *in, float *out, infer_error *err);
 

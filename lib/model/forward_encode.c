@@ -156,22 +156,15 @@ static void run_chunk(const struct net *net, const struct workspace *ws, const s
     }
 }
 
-static infer_status run(const struct net *net, const struct workspace *ws, const struct plan *plan, const infer_cancel *cancel,
-                        infer_error *err)
+static void run(const struct net *net, const struct workspace *ws, const struct plan *plan)
 {
     for (uint32_t c = 0; c < plan->n_chunk; c++)
         run_chunk(net, ws, plan, c, STAGE_EMBED, 0);
     for (uint32_t layer = 0; layer < net->h.n_layer; layer++)
-        for (uint32_t i = 0; i < 2 * plan->n_chunk; i++) {
-            if (cancel_is_set(cancel)) {
-                (void)net->dev->ops->sync(net->dev, NULL);
-                return err_set(err, INFER_ERROR_CANCELLED, "cancelled");
-            }
+        for (uint32_t i = 0; i < 2 * plan->n_chunk; i++)
             run_chunk(net, ws, plan, i % plan->n_chunk, i < plan->n_chunk ? STAGE_PROJECT : STAGE_REST, layer);
-        }
     for (uint32_t c = 0; c < plan->n_chunk; c++)
         run_chunk(net, ws, plan, c, STAGE_END, 0);
-    return INFER_OK;
 }
 
 /* The texts' rows, from x to the host. */
@@ -193,8 +186,7 @@ static void read_texts(const struct net *net, const struct workspace *ws, struct
     }
 }
 
-infer_status encode(const struct net *net, struct workspace *ws, struct encode_text *texts, uint32_t n, const infer_cancel *cancel,
-                    infer_error *err)
+infer_status encode(const struct net *net, struct workspace *ws, struct encode_text *texts, uint32_t n, infer_error *err)
 {
     struct plan plan = {0};
     for (uint32_t t = 0; t < n; t++) {
@@ -209,9 +201,8 @@ infer_status encode(const struct net *net, struct workspace *ws, struct encode_t
         return st;
     plan_texts(&plan, net, texts, n);
     st = fit(ws, net, &plan, err);
-    if (st == INFER_OK)
-        st = run(net, ws, &plan, cancel, err);
     if (st == INFER_OK) {
+        run(net, ws, &plan);
         read_texts(net, ws, texts, n);
         st = net->dev->ops->sync(net->dev, err);
     }

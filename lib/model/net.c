@@ -207,7 +207,7 @@ static infer_status bind_slot(struct binder *b, const struct slot_name *sn, uint
     return bind_tensor(b, t, sn, w);
 }
 
-static infer_status bind_all(struct binder *b, const infer_cancel *cancel)
+static infer_status bind_all(struct binder *b)
 {
     struct net *net = b->net;
     for (size_t i = 0; i < net->arch->n_slots; i++) {
@@ -216,11 +216,11 @@ static infer_status bind_all(struct binder *b, const infer_cancel *cancel)
         for (uint32_t l = 0; l < (global ? 1 : net->h.n_layer); l++) {
             struct dev_weight *w = global ? &net->global[sn->slot] : &net->layers[l].w[sn->slot - SLOT_GLOBAL_COUNT];
             infer_status st = bind_slot(b, sn, l, w);
+            if (st == INFER_OK && net->dev->ops->stopped(net->dev))
+                st = net->dev->ops->sync(net->dev, b->err);
             if (st != INFER_OK)
                 return st;
         }
-        if (cancel_is_set(cancel))
-            return err_set(b->err, INFER_ERROR_CANCELLED, "cancelled");
     }
     if (!net->global[SLOT_OUTPUT].data.buf)
         net->global[SLOT_OUTPUT] = net->global[SLOT_TOKEN_EMBD];
@@ -430,7 +430,7 @@ static void number_groups(struct net *net)
     }
 }
 
-static infer_status net_bind(struct binder *b, uint32_t n_ctx, const infer_cancel *cancel)
+static infer_status net_bind(struct binder *b, uint32_t n_ctx)
 {
     struct net *net = b->net;
     infer_status st = hparams_read(b->file, net->arch, &net->h, b->err);
@@ -447,7 +447,7 @@ static infer_status net_bind(struct binder *b, uint32_t n_ctx, const infer_cance
     if (st == INFER_OK)
         st = alloc_own(b);
     if (st == INFER_OK)
-        st = bind_all(b, cancel);
+        st = bind_all(b);
     if (st == INFER_OK)
         st = refuse_unused(b);
     if (st == INFER_OK)
@@ -472,7 +472,7 @@ static bool is_adapter(const struct infer_file *file)
     return file_get_string_or(file, "general.type", "model", &type, NULL) == INFER_OK && is_text(type, "adapter");
 }
 
-infer_status net_open(const struct env *env, struct device *dev, const struct infer_file *file, uint32_t n_ctx, const infer_cancel *cancel,
+infer_status net_open(const struct env *env, struct device *dev, const struct infer_file *file, uint32_t n_ctx,
                       struct net **out, infer_error *err)
 {
     struct file_str name;
@@ -493,7 +493,7 @@ infer_status net_open(const struct env *env, struct device *dev, const struct in
     net->dev = dev;
     net->arch = arch;
     struct binder b = {.net = net, .file = file, .err = err};
-    st = net_bind(&b, n_ctx, cancel);
+    st = net_bind(&b, n_ctx);
     mem_free(&env->alloc, b.own);
     if (st != INFER_OK) {
         net_close(net);

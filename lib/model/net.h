@@ -58,8 +58,8 @@ struct net {
     uint32_t group_layers[NET_LAYER_GROUPS];   /* layers in each group */
 };
 
-/* The file must outlive the net. env is kept. n_ctx: the longest context that it will be used for; 0: what the file declares. */
-infer_status net_open(const struct env *env, struct device *dev, const struct infer_file *file, uint32_t n_ctx, const infer_cancel *cancel,
+/* The file must outlive the net. env is kept. CANCELLED: the device was stopped. n_ctx: the longest context that it will be used for; 0: what the file declares. */
+infer_status net_open(const struct env *env, struct device *dev, const struct infer_file *file, uint32_t n_ctx,
                       struct net **out, infer_error *err);
 void net_close(struct net *net); /* may be NULL */
 

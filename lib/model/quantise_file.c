@@ -3,7 +3,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/dtype.h"
 #include "kernels/dequant.h"
 #include "kernels/quantise.h"
@@ -66,7 +65,6 @@ struct item {
 struct job {
     const struct item *item;
     uint8_t *dst;
-    const infer_cancel *cancel;
     atomic_bool bad; /* a value cannot be stored */
 };
 
@@ -79,8 +77,6 @@ static void quantise_task(void *arg, uint32_t worker, uint64_t task)
     quantise_fn fn = quantise_of(j->item->type);
     float x[CHUNK];
     (void)worker;
-    if (cancel_is_set(j->cancel))
-        return;
     for (; at < end; at += CHUNK) {
         uint64_t n = end - at < CHUNK ? end - at : CHUNK;
         dequant_row(t->type, (const uint8_t *)t->data + at * from->bytes, x, n);
@@ -92,26 +88,22 @@ static void quantise_task(void *arg, uint32_t worker, uint64_t task)
 static infer_status quantise_item(struct infer_file *f, struct job *j, const struct quantise_run *run, infer_error *err)
 {
     const struct file_tensor *t = j->item->t;
-    infer_status st = run->run(run->arg, (t->n + TASK - 1) / TASK, quantise_task, j);
-    if (st != INFER_OK)
-        return err_set(err, st, "the host's executor failed");
-    if (cancel_is_set(j->cancel))
-        return err_set(err, INFER_ERROR_CANCELLED, "cancelled while quantising");
-    if (!atomic_load(&j->bad))
-        return INFER_OK;
+    infer_status st = run->run(run->arg, (t->n + TASK - 1) / TASK, quantise_task, j, err);
+    if (st != INFER_OK || !atomic_load(&j->bad))
+        return st;
     return file_failed(f, err, err_at(err, INFER_ERROR_VALUE, t->name.data, (size_t)t->name.len, ERR_NO_OFFSET,
                                       "the tensor has values that cannot be quantised"));
 }
 
 static infer_status replace(struct infer_file *f, struct item *items, size_t n, uint64_t bytes, const struct quantise_run *run,
-                            const infer_cancel *cancel, infer_error *err)
+                            infer_error *err)
 {
     struct blob blob;
     infer_status st = blob_alloc(f->env, bytes, &blob, err);
     if (st != INFER_OK)
         return st;
     for (size_t i = 0; i < n && st == INFER_OK; i++) {
-        struct job j = {.item = &items[i], .dst = (uint8_t *)blob.owned + items[i].offset, .cancel = cancel};
+        struct job j = {.item = &items[i], .dst = (uint8_t *)blob.owned + items[i].offset};
         st = quantise_item(f, &j, run, err);
     }
     if (st != INFER_OK) {
@@ -129,8 +121,7 @@ static infer_status replace(struct infer_file *f, struct item *items, size_t n, 
     return file_add_part(f, &blob, err);
 }
 
-infer_status quantise_file(struct infer_file *f, int32_t type, const struct quantise_run *run, const infer_cancel *cancel,
-                           infer_error *err)
+infer_status quantise_file(struct infer_file *f, int32_t type, const struct quantise_run *run, infer_error *err)
 {
     struct item *items = mem_zarray(&f->env->alloc, (size_t)f->n_tensors, sizeof *items);
     uint64_t bytes = 0;
@@ -147,7 +138,7 @@ infer_status quantise_file(struct infer_file *f, int32_t type, const struct quan
         bytes += (it->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         n++;
     }
-    infer_status st = n ? replace(f, items, n, bytes, run, cancel, err) : INFER_OK;
+    infer_status st = n ? replace(f, items, n, bytes, run, err) : INFER_OK;
     mem_free(&f->env->alloc, items);
     return st;
 }

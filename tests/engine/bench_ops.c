@@ -134,11 +134,21 @@ static infer_status t_sync(struct device *d, infer_error *e)
     return INNER(d)->ops->sync(INNER(d), e);
 }
 
+static void t_watch(struct device *d, dev_stop_fn stop, void *user)
+{
+    INNER(d)->ops->watch(INNER(d), stop, user);
+}
+
+static bool t_stopped(struct device *d)
+{
+    return INNER(d)->ops->stopped(INNER(d));
+}
+
 static const struct device_ops timed_ops = {
     .name = "timing", .destroy = t_destroy, .alloc = t_alloc, .import = t_import, .free = t_free, .write = t_write, .read = t_read,
     .read_rows = t_read_rows, .copy = t_copy, .embed = t_embed, .norm = t_norm, .matmul = t_matmul, .rope_table = t_rope_table,
     .rope = t_rope, .kv_write = t_kv_write, .attention = t_attention, .act = t_act, .add = t_add, .scale = t_scale,
-    .softcap = t_softcap, .steer = t_steer, .gather = t_gather, .sync = t_sync,
+    .softcap = t_softcap, .steer = t_steer, .gather = t_gather, .sync = t_sync, .watch = t_watch, .stopped = t_stopped,
 };
 
 static infer_error error;

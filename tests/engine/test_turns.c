@@ -12,6 +12,7 @@
 
 enum { TAKERS = 8, ROUNDS = 200 };
 
+static struct turns_hall hall;
 static struct turns turns;
 static atomic_int inside;
 static int order[TAKERS * ROUNDS], n_order;
@@ -19,7 +20,8 @@ static int order[TAKERS * ROUNDS], n_order;
 static void *take_many(void *arg)
 {
     for (int i = 0; i < ROUNDS; i++) {
-        turns_take(&turns);
+        if (!turns_take(&turns, NULL))
+            abort();
         if (atomic_fetch_add(&inside, 1) != 0)
             abort();
         order[n_order++] = *(const int *)arg;
@@ -34,7 +36,8 @@ static void test_one_at_a_time(void **state)
     (void)state;
     pthread_t threads[TAKERS];
     int names[TAKERS], seen[TAKERS] = {0};
-    assert_true(turns_init(&turns));
+    assert_true(turns_hall_init(&hall));
+    turns = turns_in(&hall);
     for (int i = 0; i < TAKERS; i++) {
         names[i] = i;
         assert_int_equal(pthread_create(&threads[i], NULL, take_many, &names[i]), 0);
@@ -45,17 +48,33 @@ static void test_one_at_a_time(void **state)
         seen[order[i]]++;
     for (int i = 0; i < TAKERS; i++)
         assert_int_equal(seen[i], ROUNDS);
-    turns_destroy(&turns);
+    turns_hall_destroy(&hall);
 }
 
 static atomic_int came;
 
 static void *take_once(void *arg)
 {
-    turns_take(&turns);
+    if (!turns_take(&turns, NULL))
+        abort();
     atomic_store((atomic_int *)arg, 1 + atomic_fetch_add(&came, 1));
     turns_give(&turns);
     return NULL;
+}
+
+static const void *last_waiter(void)
+{
+    os_mutex_lock(&hall.lock);
+    const void *last = turns.last;
+    os_mutex_unlock(&hall.lock);
+    return last;
+}
+
+/* Until somebody else than `before` is the last who waits. */
+static void wait_for_waiter(const void *before)
+{
+    while (last_waiter() == before)
+        os_thread_yield();
 }
 
 /* Who gives back and takes again comes behind those that wait. */
@@ -64,28 +83,26 @@ static void test_in_order(void **state)
     (void)state;
     pthread_t threads[3];
     atomic_int places[3];
-    assert_true(turns_init(&turns));
-    turns_take(&turns);
+    assert_true(turns_hall_init(&hall));
+    turns = turns_in(&hall);
+    assert_true(turns_take(&turns, NULL));
     assert_false(turns_wanted(&turns));
     for (int i = 0; i < 3; i++) {
         atomic_init(&places[i], 0);
+        const void *before = last_waiter();
         assert_int_equal(pthread_create(&threads[i], NULL, take_once, &places[i]), 0);
-        for (bool waits = false; !waits;) { /* until it has drawn its number */
-            os_mutex_lock(&turns.lock);
-            waits = turns.next == turns.now + 2 + (uint64_t)i;
-            os_mutex_unlock(&turns.lock);
-        }
+        wait_for_waiter(before);
     }
     assert_true(turns_wanted(&turns));
     turns_give(&turns);
-    turns_take(&turns);
+    assert_true(turns_take(&turns, NULL));
     assert_int_equal(atomic_load(&came), 3);
     for (int i = 0; i < 3; i++)
         assert_int_equal(atomic_load(&places[i]), i + 1);
     turns_give(&turns);
     for (int i = 0; i < 3; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-    turns_destroy(&turns);
+    turns_hall_destroy(&hall);
 }
 
 /* ---- Steps ---- */

@@ -165,10 +165,11 @@ static infer_status io_list(const char *dir, bool (*fn)(void *arg, const char *n
     return INFER_OK;
 }
 
-static infer_status io_clone(int from, int to, uint64_t size, int *os_error)
+static infer_status io_clone(int from, int to, uint64_t *done, uint64_t size, int *os_error)
 {
     (void)from;
     (void)to;
+    (void)done;
     (void)size;
     *os_error = 0;
     return INFER_ERROR_UNSUPPORTED;
