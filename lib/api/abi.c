@@ -186,6 +186,12 @@ AT(infer_session_options, salt_len, 20);
 AT(infer_session_options, salt, 24);
 SIZE(infer_session_options, 32);
 
+AT(infer_message, role, 0);
+AT(infer_message, role_len, 8);
+AT(infer_message, content, 16);
+AT(infer_message, content_len, 24);
+SIZE(infer_message, 32);
+
 AT(infer_session_info, size, 0);
 AT(infer_session_info, n_ctx, 4);
 AT(infer_session_info, length, 8);

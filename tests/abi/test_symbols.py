@@ -6,7 +6,8 @@ import re
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import public_headers  # noqa: E402
 import tap  # noqa: E402
 
 ROOT = tap.source_dir()
@@ -25,12 +26,7 @@ def read(path):
 
 
 def header_symbols():
-    found = set()
-    for header, least in (("infer.h", 50), ("state.h", 20), ("scheduler.h", 10)):
-        names = set(re.findall(r"^INFER_API [^;(]*?\b(infer_\w+)\(", read("include/infer/" + header), re.MULTILINE))
-        assert len(names) > least, f"the prototypes of {header} were not recognised"
-        found |= names
-    return found
+    return set(public_headers.prototypes())
 
 
 def dynamic(kind):
@@ -65,7 +61,7 @@ def test_exports():
 
 def test_versions():
     for name, version in dynamic("--defined-only"):
-        assert re.match(r"LIBINFER_\d+$", version or name), f"{name} has version {version!r}"
+        assert (version or name) == "LIBINFER_1", f"{name} has version {version!r}"
 
 
 def test_imports():
