@@ -1,7 +1,7 @@
 /* Schedulers and requests: checks what comes from the host, and makes the session that a request begins with. */
 #include "api/api.h"
 #include "engine/checkpoint.h"
-#include "engine/scheduler.h"
+#include "engine/scheduler_state.h"
 
 static infer_status create(infer_model *model, const infer_scheduler_options *options, infer_scheduler **out, infer_error *err)
 {

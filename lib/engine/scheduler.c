@@ -1,5 +1,5 @@
 /* The life of schedulers and their requests: everything that threads other than the stepping one call. */
-#include "engine/scheduler.h"
+#include "engine/scheduler_state.h"
 
 static const struct alloc *alloc_of(const infer_scheduler *s)
 {

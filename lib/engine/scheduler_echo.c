@@ -1,6 +1,6 @@
 /* Tokens of the prompt, told in order, with log-probabilities when those are wanted: each needs the logits of the element before it, so the prompt
  * is computed in small pieces with all their logits. */
-#include "engine/scheduler.h"
+#include "engine/scheduler_state.h"
 
 /* The text that element i adds; of the last one also what the text ends with. */
 static infer_status decode(infer_request *r, uint64_t i, struct buf *text, infer_error *err)

@@ -1,5 +1,5 @@
 /* What requests hear: at once by their callback, or kept until they are asked; and how answers and requests end. */
-#include "engine/scheduler.h"
+#include "engine/scheduler_state.h"
 
 #include <string.h>
 

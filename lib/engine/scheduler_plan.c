@@ -1,5 +1,5 @@
 /* Who is active, and what each computes in the next step. */
-#include "engine/scheduler.h"
+#include "engine/scheduler_state.h"
 
 /* ---- Memory ---- */
 

@@ -1,6 +1,6 @@
 /* Tokens of many answers are chosen side by side: with a large vocabulary, or log-probabilities, that would else take longer than computing the logits. */
 #include "base/pool.h"
-#include "engine/scheduler.h"
+#include "engine/scheduler_state.h"
 
 struct sampling {
     struct turns *lock;

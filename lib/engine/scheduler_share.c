@@ -1,7 +1,7 @@
 /* Prompts that begin with the same elements are computed once. While one of them is under way (the leader), those that share enough with it keep
  * waiting; the leader stops where they part from it, and they go on from there: by the prefix cache, or where there is none, with the leader's pages.
  * A request that waits so takes no place in the batch. */
-#include "engine/scheduler.h"
+#include "engine/scheduler_state.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Answers that are set aside for want of memory: their computed state goes to a checkpoint file, or is forgotten and computed again. Either way
  * what comes later has the same bits. */
-#include "engine/scheduler.h"
+#include "engine/scheduler_state.h"
 
 #include <string.h>
 

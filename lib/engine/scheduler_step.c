@@ -1,5 +1,5 @@
 /* One step: ends what is to end, computes one batch, and tells everyone what came of it. */
-#include "engine/scheduler.h"
+#include "engine/scheduler_state.h"
 
 /* ---- Ends that come from outside ---- */
 

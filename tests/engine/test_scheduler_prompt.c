@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "engine/scheduler.h"
+#include "engine/scheduler_state.h"
 #include "sched_util.h"
 
 static infer_model *model, *cached, *gemma, *gemma_cached;

@@ -6,8 +6,8 @@
  *
  * The order. Requests of higher priority go first, then clients take turns (tag), then the earlier one goes first (seq). A request that STARVED_AFTER
  * later ones have overtaken goes before all others: so everything that was submitted ends. What was set aside goes before what never ran. */
-#ifndef ENGINE_SCHEDULER_H
-#define ENGINE_SCHEDULER_H
+#ifndef ENGINE_SCHEDULER_STATE_H
+#define ENGINE_SCHEDULER_STATE_H
 
 #include "engine/checkpoint.h"
 #include "engine/store.h"
