@@ -196,7 +196,10 @@ static infer_sampling sampling_of(const struct run *r)
 
 static const char *session_with_prompt(struct run *r, int32_t kv_type, infer_session **out)
 {
-    static const infer_message question = {"user", INFER_ZSTR, "Tell me about the little girl who lived by the sea, and what the big red hen said to her.", INFER_ZSTR};
+    static const infer_message question = {
+        "user", INFER_ZSTR,
+        "Tell me about the little girl who lived by the sea, and what the big red hen said to her when they met in the garden behind the old house. Did "
+        "they go for a walk together, or did she have to go home to her mother and her brother, who had made a cake for them all?", INFER_ZSTR};
     infer_session_options o = {.size = sizeof o, .kv_type = kv_type};
     OK(session_create(r->model, &o, out, &r->err));
     OK(session_append_chat(*out, &question, 1, NULL, &r->err));

@@ -3,12 +3,13 @@
 #include "guest.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #if GUEST_SANITIZED
@@ -133,24 +134,44 @@ static const char *copy_file(const char *from, const char *to)
     return NULL;
 }
 
-/* Two copies do the same in turn. */
+/* Two copies do the same at once, each in a thread and a folder of its own. */
+struct user {
+    const struct guest_api *api;
+    const char *folder, *why;
+    struct guest_text text;
+};
+
+static void *use(void *arg)
+{
+    struct user *u = arg;
+    struct guest_setup s = {.api = u->api, .folder = u->folder};
+    for (int i = 0; i < 2 && !u->why; i++) {
+        guest_text_free(&u->text);
+        u->why = guest_scenario(&s, &u->text);
+    }
+    return NULL;
+}
+
 static const char *both(const struct guest_api *a, const struct guest_api *b)
 {
-    struct guest_text one = {NULL, 0, 0}, two = {NULL, 0, 0};
-    CHECK((uintptr_t)a->generate != (uintptr_t)b->generate, "there is one copy only");
-    struct guest_setup s = {.api = a, .folder = guest_folder()}, t = {.api = b, .folder = guest_folder()};
-    /* An object of one copy lives while the other works, and goes after it. */
+    struct user users[2] = {{.api = a, .folder = guest_path("one")}, {.api = b, .folder = guest_path("two")}};
+    pthread_t threads[2];
     infer_model *held = NULL;
     infer_error err = {.size = sizeof err};
+    CHECK((uintptr_t)a->generate != (uintptr_t)b->generate, "there is one copy only");
     CHECK(a->model_open_path(NULL, guest_model(), &held, &err) == INFER_OK, "%s", err.text);
-    RUN(guest_scenario(&t, &two));
-    RUN(guest_scenario(&s, &one));
-    RUN(guest_scenario(&t, &two));
-    RUN(guest_scenario(&s, &one));
+    for (int i = 0; i < 2; i++) {
+        (void)mkdir(users[i].folder, 0700);
+        CHECK(pthread_create(&threads[i], NULL, use, &users[i]) == 0, "no thread");
+    }
+    for (int i = 0; i < 2; i++)
+        (void)pthread_join(threads[i], NULL);
     a->model_release(held);
-    RUN(guest_differs(&one, &two, "two copies"));
-    guest_text_free(&one);
-    guest_text_free(&two);
+    RUN(users[0].why);
+    RUN(users[1].why);
+    RUN(guest_differs(&users[0].text, &users[1].text, "two copies"));
+    guest_text_free(&users[0].text);
+    guest_text_free(&users[1].text);
     return NULL;
 }
 
