@@ -232,9 +232,15 @@ static infer_status file_make_dir(const char *path, int *os_error)
 
 static infer_status file_list(const char *dir, bool (*fn)(void *arg, const char *name), void *arg, int *os_error)
 {
-    DIR *d = opendir(dir);
-    if (!d)
+    int fd = open_file(dir, O_RDONLY | O_DIRECTORY);
+    if (fd < 0)
         return failed(os_error);
+    DIR *d = fdopendir(fd);
+    if (!d) {
+        infer_status st = failed(os_error);
+        (void)close(fd);
+        return st;
+    }
     const struct dirent *e;
     for (errno = 0; (e = readdir(d)) != NULL; errno = 0)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !fn(arg, e->d_name))
