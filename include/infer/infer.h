@@ -29,6 +29,16 @@
  * global state and no thread-local storage, prints nothing, installs no signal handler, reads neither environment, locale nor
  * clock. A process may fork() while no thread is inside the library.
  *
+ * THE HOST'S PROCESS
+ *
+ * Floating point: results do not depend on how the host has set rounding, denormals and traps, and after every call the settings are as they were. Callbacks
+ * for logits and events, those of requests, and a scheduler's clock see them too; the others (memory, log, files, executors) may be called with the library's
+ * (to nearest, with denormals, without traps), and leave them as they find them. Signals: handlers and masks are the host's. The library's threads block
+ * all signals but those of a fault of their own; a call that a signal interrupts goes on. Descriptors are never 0 to 2, and are closed by exec. Files get the
+ * rights that the umask leaves of 0666, folders of 0700. Stack: a call needs at most 128 KiB; one that compiles or renders a template at most 512 KiB (the worst
+ * templates: ordinary ones need no more than other calls). When all handles are released the library may be unloaded: nothing of it is left. Several copies may be
+ * loaded at once. tests/guest shows all this.
+ *
  * ERRORS
  *
  * Functions that can fail return an infer_status: INFER_OK (0) or a negative code. They take an optional infer_error (may be
