@@ -295,6 +295,8 @@ typedef struct infer_engine_options {
     uint64_t cache_dir_len;
     uint64_t cache_dir_bytes;          /* of the files there; 0: no limit */
     uint64_t cache_write_bytes;        /* how much this engine may write there in all; 0: no limit */
+    uint64_t memory_limit;             /* bytes that the engine and all that is made with it (models, sessions, caches, adapters, ...) may take from
+                                          the allocator; 0: no limit. See MEMORY PLANNING */
 } infer_engine_options;
 
 /* An engine owns the device (today: the CPU), its threads and the memory of computed state. options may be NULL.
@@ -311,6 +313,9 @@ typedef struct infer_engine_info {
     uint32_t threads;   /* or the executor's concurrency */
     uint64_t kv_bytes;  /* KV memory taken from the device now: whole slabs, so more than the sessions' pages add up to */
     uint64_t kv_budget; /* in force; 0: none */
+    uint64_t memory_bytes; /* taken from the allocator now: by the engine and all that was made with it */
+    uint64_t memory_peak;  /* the most of that so far */
+    uint64_t memory_limit; /* in force; 0: none */
 } infer_engine_info;
 /* Threads, processor and memory in use. */
 INFER_API infer_status infer_engine_get_info(infer_engine *engine, infer_engine_info *out, infer_error *err);
@@ -648,6 +653,50 @@ typedef struct infer_model_memory {
 } infer_model_memory;
 /* Asks the system about each page: some milliseconds for tens of gigabytes. Where it does not tell, all counts as in memory. */
 INFER_API infer_status infer_model_get_memory(const infer_model *model, infer_model_memory *out, infer_error *err);
+
+/* ---- Memory planning ---------------------------------------------------------------------------------------------- */
+
+/* What a model will take, known before it is opened, and a cap that holds. infer_engine_options.memory_limit bounds what an engine and all that is made
+ * with it take from the allocator: what would go beyond it fails with NO_MEMORY, as if memory had run out, and the error's text names memory_limit,
+ * how much was wanted and how much is left; everything stays usable. Mapped weights do not count: they belong to the system's page cache, which may
+ * drop them. Nor do what the system's threads take for their stacks, and what is made without the engine (see infer_allocator).
+ * The prefix cache gives way to pages of sessions, as it does for kv_budget. docs/memory.md tells more, with measurements. */
+
+typedef struct infer_estimate_options {
+    uint32_t size;
+    int32_t kv_type;    /* INFER_KV_* of the sessions */
+    uint32_t n_ctx;     /* elements of each session; 0: what sessions have that do not say it or, with a budget, the most that fits: a multiple of 64,
+                           or all of what sessions have that do not say it. Of encoders: tokens of a text */
+    uint32_t sessions;  /* that are full at once; 0: 1. Of encoders: texts of a call of infer_embed */
+    uint32_t kv_recent; /* as in infer_session_options */
+    uint32_t threads;   /* of the engine; 0: those of the one given, or of one with default options */
+    uint64_t budget;    /* bytes that total_bytes must fit into; 0: none */
+} infer_estimate_options;
+
+/* Upper bounds, in bytes. */
+typedef struct infer_estimate {
+    uint32_t size;
+    uint32_t n_ctx;         /* of each session; of encoders of each text */
+    uint64_t weight_bytes;  /* of all tensors as they will be in memory, wherever they lie */
+    uint64_t mapped_bytes;  /* files that are mapped, or memory that the host lends: not in memory_bytes */
+    uint64_t own_bytes;     /* engine, tables, tokenizer, template, and the weights that are read, converted or quantised */
+    uint64_t kv_bytes;      /* keys and values of all sessions when they are full, in whole blocks */
+    uint64_t scratch_bytes; /* activations, logits, sampling, lists of elements */
+    uint64_t open_bytes;    /* the most that is taken while the model is opened */
+    uint64_t memory_bytes;  /* what memory_limit must be at least: own_bytes + kv_bytes + scratch_bytes, or open_bytes if that is more */
+    uint64_t total_bytes;   /* mapped_bytes + memory_bytes */
+} infer_estimate;
+
+/* What the model would take, opened with these options in an engine like this one (NULL: with default options), with so many sessions that are filled
+ * token by token or at once and generate with any settings. Weights are not read: of the files the metadata, the directory of tensors and the tokenizer
+ * are (streams of a callback, which have no directory to look at alone, are read whole, as infer_model_open does). open and options may be NULL.
+ * Not included: forks, checkpoints, stores, adapters, schedulers, the prefix cache, logits of more than one element of a session at a time,
+ * infer_embed with models that are no encoders; and texts: while one is tokenised it takes up to some hundred bytes a byte. The call itself takes what
+ * the tokenizer takes, from the engine's allocator.
+ * Errors: those of infer_model_open and, for the options, of infer_session_create; LIMIT: it does not fit into the budget, or the engine's kv_budget
+ * (with n_ctx 0: not even with a context of 64); the text says how much is needed. */
+INFER_API infer_status infer_model_estimate(infer_engine *engine, const infer_source *source, const infer_open_options *open,
+                                            const infer_estimate_options *options, infer_estimate *out, infer_error *err);
 
 /* ---- Sessions ---------------------------------------------------------------------------------------------------- */
 

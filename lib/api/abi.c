@@ -37,7 +37,8 @@ AT(infer_engine_options, cache_dir, 72);
 AT(infer_engine_options, cache_dir_len, 80);
 AT(infer_engine_options, cache_dir_bytes, 88);
 AT(infer_engine_options, cache_write_bytes, 96);
-SIZE(infer_engine_options, 104);
+AT(infer_engine_options, memory_limit, 104);
+SIZE(infer_engine_options, 112);
 
 AT(infer_executor, size, 0);
 AT(infer_executor, concurrency, 4);
@@ -51,7 +52,31 @@ AT(infer_engine_info, numerics, 8);
 AT(infer_engine_info, threads, 12);
 AT(infer_engine_info, kv_bytes, 16);
 AT(infer_engine_info, kv_budget, 24);
-SIZE(infer_engine_info, 32);
+AT(infer_engine_info, memory_bytes, 32);
+AT(infer_engine_info, memory_peak, 40);
+AT(infer_engine_info, memory_limit, 48);
+SIZE(infer_engine_info, 56);
+
+AT(infer_estimate_options, size, 0);
+AT(infer_estimate_options, kv_type, 4);
+AT(infer_estimate_options, n_ctx, 8);
+AT(infer_estimate_options, sessions, 12);
+AT(infer_estimate_options, kv_recent, 16);
+AT(infer_estimate_options, threads, 20);
+AT(infer_estimate_options, budget, 24);
+SIZE(infer_estimate_options, 32);
+
+AT(infer_estimate, size, 0);
+AT(infer_estimate, n_ctx, 4);
+AT(infer_estimate, weight_bytes, 8);
+AT(infer_estimate, mapped_bytes, 16);
+AT(infer_estimate, own_bytes, 24);
+AT(infer_estimate, kv_bytes, 32);
+AT(infer_estimate, scratch_bytes, 40);
+AT(infer_estimate, open_bytes, 48);
+AT(infer_estimate, memory_bytes, 56);
+AT(infer_estimate, total_bytes, 64);
+SIZE(infer_estimate, 72);
 
 AT(infer_stream, size, 0);
 AT(infer_stream, reserved, 4);

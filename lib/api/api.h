@@ -60,6 +60,8 @@ void api_put_out(void *out, const void *full, uint32_t full_size);
     X(infer_render_options, cancel, reserved) \
     X(infer_model_info, template_problem, reserved) \
     X(infer_model_memory, own_bytes, reserved) \
+    X(infer_estimate_options, budget, size) \
+    X(infer_estimate, total_bytes, size) \
     X(infer_session_options, kv_type, size) \
     X(infer_session_info, logits_rows, size) \
     X(infer_hidden, rows, reserved) \

@@ -14,7 +14,7 @@
     "exit: none\n"                                                                                                                      \
     "code: none\n"                                                                                                                      \
     "threads: infer_engine_options.threads\n"                                                                                           \
-    "reads: infer_source_path infer_source_descriptor infer_model_open_path infer_adapter_open_path infer_checkpoint_open "             \
+    "reads: infer_source_path infer_source_descriptor infer_model_open_path infer_model_estimate infer_adapter_open_path infer_checkpoint_open "             \
     "infer_checkpoint_clone_file infer_checkpoint_save infer_store_open infer_store_get infer_store_get_info infer_store_next\n"        \
     "reads-system: /proc/self/cgroup /sys/devices/system/cpu /sys/fs/cgroup\n"                                                          \
     "writes: infer_checkpoint_save infer_checkpoint_clone_file infer_store_open infer_store_put infer_store_branch infer_store_rename " \

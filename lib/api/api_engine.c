@@ -1,5 +1,6 @@
 /* Engines and models. */
 #include "api/api.h"
+#include "base/budget.h"
 #include "base/os_memory.h"
 #include "base/pool.h"
 #include "engine/engine.h"
@@ -82,6 +83,12 @@ static infer_status engine_info(infer_engine *engine, infer_engine_info *out, in
     infer_engine_info info = {.cpu = cpu_device_level(engine->dev), .numerics = engine->numerics,
                               .threads = engine->threads, .kv_bytes = kv_pool_bytes(engine->kv),
                               .kv_budget = engine->kv_budget};
+    struct budget *b = engine->env->budget;
+    if (b) {
+        info.memory_bytes = budget_used(b);
+        info.memory_peak = budget_peak(b);
+        info.memory_limit = b->limit;
+    }
     API_PUT_OUT(out, &info);
     return INFER_OK;
 }

@@ -129,6 +129,6 @@ infer_status api_open_file(const infer_engine *engine, const infer_source *sourc
     infer_source src;
     infer_open_options opt;
     infer_status st = api_open_args(source, options, &src, &opt, err);
-    struct hf_options how = {use, opt.map, opt.cancel};
+    struct hf_options how = {use, opt.map, opt.cancel, NULL};
     return st == INFER_OK ? hf_open(api_env(engine), &src, &how, out, err) : st;
 }

@@ -21,7 +21,7 @@ const struct env *env_create(const struct env *e)
 {
     struct env *copy = mem_alloc(&e->alloc, sizeof *copy);
     if (copy) {
-        *copy = (struct env){e->alloc, e->io, e->log, e->log_user, e->log_level, {0}};
+        *copy = (struct env){e->alloc, e->io, e->log, e->log_user, e->log_level, e->budget, {0}};
         ref_init(&copy->ref);
     }
     return copy;

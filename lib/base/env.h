@@ -7,6 +7,7 @@
 #include "base/ref.h"
 
 struct os_io; /* base/os_file.h */
+struct budget;
 
 struct env {
     struct alloc alloc;
@@ -14,6 +15,7 @@ struct env {
     infer_log_fn log;       /* may be NULL */
     void *log_user;
     int32_t log_level;
+    struct budget *budget; /* of alloc; NULL: nobody counts */
     struct ref ref; /* count 0: static, not counted */
 };
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/budget.h"
 #include "base/cancel.h"
 #include "base/os_file.h"
 #include "base/os_memory.h"
@@ -198,6 +199,21 @@ infer_status blob_alloc(const struct env *env, uint64_t size, struct blob *out, 
     return INFER_OK;
 }
 
+infer_status blob_plan(const struct env *env, uint64_t size, uint64_t there, struct budget *plan, struct blob *out, infer_error *err)
+{
+    infer_status st = blob_alloc(env, there, out, err);
+    if (st != INFER_OK)
+        return st;
+    if (!budget_take(plan, size - there)) {
+        blob_close(out);
+        return err_no_memory(err);
+    }
+    out->plan = plan;
+    out->size = size;
+    out->there = there;
+    return INFER_OK;
+}
+
 infer_status blob_check(const struct blob *b, infer_error *err)
 {
     struct os_stat st;
@@ -216,6 +232,8 @@ void blob_close(struct blob *b)
     if (b->fd >= 0)
         b->env->io->close(b->fd);
     mem_free(&b->env->alloc, b->owned);
+    if (b->plan)
+        budget_give(b->plan, b->size - b->there);
     if (b->release)
         b->release(b->release_user);
     memset(b, 0, sizeof *b);

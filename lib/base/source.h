@@ -15,6 +15,8 @@ struct blob {
     int fd;                  /* -1, or kept open with a map to watch for a file that shrinks */
     void (*release)(void *user);
     void *release_user;
+    struct budget *plan;     /* counts what is not there: bytes from `there` on must not be read */
+    uint64_t there;
 };
 
 struct infer_cancel;
@@ -25,6 +27,8 @@ infer_status blob_open(const struct env *env, const infer_source *source, const 
                        int32_t map, const infer_cancel *cancel, struct blob *out, infer_error *err);
 /* `size` bytes of memory to be filled: out->owned, aligned to 64 bytes. */
 infer_status blob_alloc(const struct env *env, uint64_t size, struct blob *out, infer_error *err);
+/* For an estimate: only the first `there` bytes of out->owned exist, the others are counted in plan. */
+infer_status blob_plan(const struct env *env, uint64_t size, uint64_t there, struct budget *plan, struct blob *out, infer_error *err);
 /* CHANGED when a mapped file is shorter than it was (best effort). */
 infer_status blob_check(const struct blob *b, infer_error *err);
 void blob_close(struct blob *b);

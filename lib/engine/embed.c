@@ -6,12 +6,6 @@
 #include "base/fpenv.h"
 #include "kernels/math_scalar.h"
 
-/* What is computed in one pass, at most: so many texts, and tokens unless the first text has more. */
-#define GROUP_TEXTS  64u
-#define GROUP_TOKENS ENCODE_ROWS
-/* Keys and values of an encoder's texts begin a page each: short texts fill theirs badly. */
-#define GROUP_PAGES  64u
-
 /* One text of a call. */
 struct job {
     infer_embed_item *it;
@@ -182,9 +176,9 @@ static infer_status pool(const struct call *c, const struct job *j, const float 
 /* ---- A group of texts */
 
 struct group {
-    struct job *jobs[GROUP_TEXTS];
-    float *rows[GROUP_TEXTS]; /* of each, [n_row][n_embd] */
-    uint64_t n_row[GROUP_TEXTS];
+    struct job *jobs[EMBED_GROUP_TEXTS];
+    float *rows[EMBED_GROUP_TEXTS]; /* of each, [n_row][n_embd] */
+    uint64_t n_row[EMBED_GROUP_TEXTS];
     uint32_t n;
 };
 
@@ -198,7 +192,7 @@ static void fail_all(struct call *c, struct group *g, infer_status st, const inf
 /* The lock is held. */
 static infer_status encode_group(struct call *c, struct group *g, infer_error *err)
 {
-    struct encode_text texts[GROUP_TEXTS];
+    struct encode_text texts[EMBED_GROUP_TEXTS];
     for (uint32_t i = 0; i < g->n; i++) /* ids are checked: not negative */
         texts[i] = (struct encode_text){(const uint32_t *)g->jobs[i]->ids.data, (uint32_t)g->jobs[i]->ids.len, g->rows[i], true};
     infer_status st = encode(c->m->net, &c->m->engine->ws, texts, g->n, err);
@@ -251,8 +245,8 @@ static infer_status make_sessions(struct call *c, struct group *g, infer_step_it
 
 static infer_status step_group(struct call *c, struct group *g, infer_error *err)
 {
-    infer_step_item items[GROUP_TEXTS] = {{0}};
-    infer_hidden hidden[GROUP_TEXTS];
+    infer_step_item items[EMBED_GROUP_TEXTS] = {{0}};
+    infer_hidden hidden[EMBED_GROUP_TEXTS];
     infer_status st = make_sessions(c, g, items, hidden, err);
     if (st == INFER_OK) {
         infer_status one = engine_step(items, g->n, c->cancel, err);
@@ -308,13 +302,13 @@ static void run_group(struct call *c, struct group *g)
 static void fill_group(struct group *g, struct job *jobs, uint64_t n, uint64_t *at)
 {
     uint64_t tokens = 0, pages = 0;
-    for (g->n = 0; *at < n && g->n < GROUP_TEXTS; ++*at) {
+    for (g->n = 0; *at < n && g->n < EMBED_GROUP_TEXTS; ++*at) {
         struct job *j = &jobs[*at];
         if (!j->ready)
             continue;
         tokens += j->ids.len;
         pages += (j->ids.len + DEV_KV_PAGE - 1) / DEV_KV_PAGE;
-        if (g->n && (tokens > GROUP_TOKENS || pages > GROUP_PAGES))
+        if (g->n && (tokens > EMBED_GROUP_TOKENS || pages > EMBED_GROUP_PAGES))
             return;
         g->jobs[g->n++] = j;
     }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/budget.h"
 #include "base/os_file.h"
 #include "base/pool.h"
 
@@ -17,26 +18,48 @@ static void host_put(void *user, void *block, size_t size, size_t align)
     a->free(a->user, block, size, align);
 }
 
-/* An env with room behind it for the host's allocator struct, which its functions need. */
+/* An env with room behind it for what its allocator needs: the host's struct, and the count of what it gave out. */
 struct host_env {
     struct env env;
     infer_allocator allocator;
+    struct budget budget;
 };
 
-static const struct env *env_of_options(const infer_engine_options *o)
+/* from: where all memory comes from, the env's own too. limit 0: none. */
+static struct host_env *host_env_create(const struct alloc *from, uint64_t limit, infer_error *err)
+{
+    struct budget first; /* counts for h, which it cannot lie in yet */
+    budget_init(&first, from, limit);
+    struct alloc a = budget_alloc(&first);
+    struct host_env *h = mem_zalloc(&a, sizeof *h);
+    if (!h) {
+        (void)err_no_memory(err);
+        budget_explain(&first, err);
+        return NULL;
+    }
+    budget_init(&h->budget, from, limit);
+    atomic_init(&h->budget.used, budget_used(&first));
+    atomic_init(&h->budget.peak, budget_used(&first));
+    h->env.alloc = budget_alloc(&h->budget);
+    h->env.budget = &h->budget;
+    h->env.io = &os_io_default;
+    ref_init(&h->env.ref);
+    return h;
+}
+
+static const struct env *env_of_options(const infer_engine_options *o, infer_error *err)
 {
     infer_allocator a = o->allocator ? *o->allocator : (infer_allocator){0};
     struct alloc first = o->allocator ? (struct alloc){&a, host_get, host_put} : env_default.alloc;
-    struct host_env *h = mem_zalloc(&first, sizeof *h);
+    struct host_env *h = host_env_create(&first, o->memory_limit, err);
     if (!h)
         return NULL;
     h->allocator = a;
-    h->env.alloc = o->allocator ? (struct alloc){&h->allocator, host_get, host_put} : env_default.alloc;
-    h->env.io = &os_io_default;
+    if (o->allocator)
+        h->budget.from.user = &h->allocator;
     h->env.log = o->log;
     h->env.log_user = o->log_user;
     h->env.log_level = o->log_level ? o->log_level : INFER_LOG_WARNING;
-    ref_init(&h->env.ref);
     return &h->env;
 }
 
@@ -86,6 +109,29 @@ infer_status engine_create_on(const struct env *env, struct device *dev, uint64_
     return st;
 }
 
+/* On an env, which it then owns (also when this fails). */
+static infer_status engine_create_in(const struct env *env, const struct cpu_device_options *d, uint64_t kv_budget, infer_engine **out,
+                                     infer_error *err)
+{
+    struct device *dev = NULL;
+    infer_status st = cpu_device_create(&env->alloc, d, &dev, err);
+    if (st == INFER_OK) {
+        st = engine_make(env, dev, kv_budget, out, err);
+        if (st != INFER_OK)
+            dev->ops->destroy(dev);
+    }
+    if (st != INFER_OK) {
+        if (st == INFER_ERROR_NO_MEMORY)
+            budget_explain(env->budget, err);
+        env_release(env);
+        return st;
+    }
+    (*out)->numerics = d->numerics;
+    (*out)->threads = d->threads;
+    (*out)->own_threads = !d->executor;
+    return INFER_OK;
+}
+
 infer_status engine_create(const infer_engine_options *options, infer_engine **out, infer_error *err)
 {
     struct cpu_device_options d = {.cpu = options->cpu, .numerics = options->numerics, .threads = options->threads,
@@ -99,27 +145,17 @@ infer_status engine_create(const infer_engine_options *options, infer_engine **o
     if (options->numerics < INFER_NUMERICS_EXACT || options->numerics > INFER_NUMERICS_FAST)
         return err_at(err, INFER_ERROR_ARGUMENT, "numerics", 8, ERR_NO_OFFSET, "unknown numerics mode %d",
                       (int)options->numerics);
-    const struct env *env = env_of_options(options);
+    const struct env *env = env_of_options(options, err);
     if (!env)
-        return err_no_memory(err);
-    struct device *dev = NULL;
-    infer_status st = cpu_device_create(&env->alloc, &d, &dev, err);
-    if (st == INFER_OK) {
-        st = engine_make(env, dev, options->kv_budget, out, err);
-        if (st != INFER_OK)
-            dev->ops->destroy(dev);
-    }
-    if (st != INFER_OK) {
-        env_release(env);
+        return INFER_ERROR_NO_MEMORY;
+    infer_status st = engine_create_in(env, &d, options->kv_budget, out, err);
+    if (st != INFER_OK)
         return st;
-    }
-    infer_engine *e = *out;
-    e->numerics = options->numerics;
-    e->threads = d.threads;
-    e->own_threads = !d.executor;
-    st = prefix_setup(e, options, err);
+    st = prefix_setup(*out, options, err);
     if (st != INFER_OK) {
-        engine_release(e);
+        if (st == INFER_ERROR_NO_MEMORY)
+            budget_explain(env->budget, err);
+        engine_release(*out);
         *out = NULL;
     }
     return st;
@@ -128,6 +164,19 @@ infer_status engine_create(const infer_engine_options *options, infer_engine **o
 infer_status engine_take(infer_engine *e, const infer_cancel *cancel, infer_error *err)
 {
     return turns_take(&e->step_lock, cancel) ? INFER_OK : err_set(err, INFER_ERROR_CANCELLED, "cancelled");
+}
+
+infer_status engine_create_plan(const infer_engine *like, uint32_t threads, infer_engine **out, infer_error *err)
+{
+    const struct env *from = engine_env(like);
+    struct host_env *h = host_env_create(&from->alloc, 0, err);
+    if (!h)
+        return INFER_ERROR_NO_MEMORY;
+    h->env.io = from->io;
+    struct cpu_device_options d = {.cpu = like ? cpu_device_level(like->dev) : INFER_CPU_AUTO,
+                                   .numerics = like ? like->numerics : INFER_NUMERICS_EXACT,
+                                   .threads = threads ? threads : like ? like->threads : pool_default_threads(), .plan = &h->budget};
+    return engine_create_in(&h->env, &d, 0, out, err);
 }
 
 infer_engine *engine_ref(infer_engine *e)

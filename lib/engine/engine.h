@@ -55,6 +55,9 @@ infer_status engine_create(const infer_engine_options *options, infer_engine **o
 /* For tests: an engine on a given device, which it then owns (also when this fails). env is copied. */
 infer_status engine_create_on(const struct env *env, struct device *dev, uint64_t kv_budget, infer_engine **out,
                               infer_error *err);
+/* For an estimate: an engine like this one (NULL: like the default one) that nothing can be computed with: what its device holds is counted, and
+ * not there. threads 0: as many as that one has. */
+infer_status engine_create_plan(const infer_engine *like, uint32_t threads, infer_engine **out, infer_error *err);
 /* Waits for the step lock. While it is held, the device leaves its work once cancel (or NULL) is set: its sync says CANCELLED then, as this does. */
 infer_status engine_take(infer_engine *e, const infer_cancel *cancel, infer_error *err);
 static inline void engine_give(infer_engine *e)
@@ -86,6 +89,9 @@ struct infer_model {
 
 infer_status model_open(infer_engine *engine, const infer_source *source, const infer_open_options *options,
                         infer_model **out, infer_error *err);
+/* For an estimate, in an engine of engine_create_plan: no weights are read. */
+infer_status model_open_plan(infer_engine *engine, const infer_source *source, const infer_open_options *options, infer_model **out,
+                             infer_error *err);
 infer_model *model_ref(infer_model *m);
 void model_release(infer_model *m);
 
@@ -208,6 +214,16 @@ infer_status engine_step(infer_step_item *items, uint64_t count, const infer_can
 /* score.c: see infer_session_score. out: full-size, checked by the caller. A failure leaves s as it was. */
 infer_status session_score(infer_session *s, const int32_t *ids, uint64_t count, infer_score *out, const infer_cancel *cancel, infer_error *err);
 
+#define ESTIMATE_MAX_SESSIONS ((uint32_t)1 << 20)
+/* estimate.c: see infer_model_estimate; full-size structs, checked by the caller but for what they mean. */
+infer_status estimate_model(const infer_engine *engine, const infer_source *source, const infer_open_options *open,
+                            const infer_estimate_options *o, infer_estimate *out, infer_error *err);
+
+/* What embed.c computes in one pass, at most: so many texts, and tokens unless the first text has more. Keys and values of an encoder's texts begin a
+ * page each: short texts fill theirs badly. */
+#define EMBED_GROUP_TEXTS  64u
+#define EMBED_GROUP_TOKENS ENCODE_ROWS
+#define EMBED_GROUP_PAGES  64u
 /* embed.c: see infer_embed. items and options: full-size structs, checked by the caller. */
 infer_status embed_texts(infer_model *m, infer_embed_item *items, uint64_t count, const infer_embed_options *o, const infer_cancel *cancel,
                          infer_error *err);

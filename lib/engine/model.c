@@ -96,17 +96,17 @@ static infer_status run_tasks(void *arg, uint64_t n_tasks, pool_fn fn, void *job
     return st == INFER_OK && atomic_load_explicit(&c.left, memory_order_relaxed) ? err_set(err, INFER_ERROR_CANCELLED, "cancelled while quantising") : st;
 }
 
-static infer_status open_file(infer_model *m, const infer_source *source, const infer_open_options *o, infer_error *err)
+static infer_status open_file(infer_model *m, const infer_source *source, const infer_open_options *o, struct budget *plan, infer_error *err)
 {
-    struct hf_options how = {HF_AS_MODEL, o->map, o->cancel};
+    struct hf_options how = {HF_AS_MODEL, o->map, o->cancel, plan};
     struct opening opening = {m->engine, o->cancel};
     struct quantise_run run = {run_tasks, &opening};
     infer_status st = hf_open(m->engine->env, source, &how, &m->file, err);
-    return st == INFER_OK && o->quantise ? quantise_file(m->file, o->quantise, &run, err) : st;
+    return st == INFER_OK && o->quantise ? quantise_file(m->file, o->quantise, plan ? NULL : &run, plan, err) : st;
 }
 
-infer_status model_open(infer_engine *engine, const infer_source *source, const infer_open_options *options,
-                        infer_model **out, infer_error *err)
+static infer_status open_as(infer_engine *engine, const infer_source *source, const infer_open_options *options, struct budget *plan,
+                            infer_model **out, infer_error *err)
 {
     infer_model *m = mem_zalloc(&engine->env->alloc, sizeof *m);
     bool one = m && os_mutex_init(&m->fingerprint_lock);
@@ -119,7 +119,7 @@ infer_status model_open(infer_engine *engine, const infer_source *source, const 
     ref_init(&m->ref);
     m->engine = engine_ref(engine);
     m->n_ctx = options->n_ctx;
-    infer_status st = open_file(m, source, options, err);
+    infer_status st = open_file(m, source, options, plan, err);
     if (st == INFER_OK)
         st = open_net(m, options->cancel, err);
     if (st == INFER_OK)
@@ -130,6 +130,18 @@ infer_status model_open(infer_engine *engine, const infer_source *source, const 
     }
     *out = m;
     return INFER_OK;
+}
+
+infer_status model_open(infer_engine *engine, const infer_source *source, const infer_open_options *options,
+                        infer_model **out, infer_error *err)
+{
+    return open_as(engine, source, options, NULL, out, err);
+}
+
+infer_status model_open_plan(infer_engine *engine, const infer_source *source, const infer_open_options *options, infer_model **out,
+                             infer_error *err)
+{
+    return open_as(engine, source, options, engine->env->budget, out, err);
 }
 
 infer_model *model_ref(infer_model *m)

@@ -81,6 +81,7 @@ struct infer_file {
     struct map meta_map;
     struct file_index *indexes;
     size_t n_indexes, cap_indexes;
+    bool planned;       /* opened for an estimate: tensors' data is not to be read, and may not be there */
     struct arena arena; /* of the indexes' offsets */
 };
 

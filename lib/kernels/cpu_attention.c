@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "kernels/cpu_device_impl.h"
+#include "kernels/cpu_use.h"
 
 #define STATE_BYTES (384u * 1024u) /* of a tile's queries: they stay in the second-level cache while a page goes over them */
 #define FEW_QUERIES 6u             /* what a kernel takes at once: smaller tiles gain no parallelism worth having */
@@ -64,11 +65,11 @@ static uint64_t round64(uint64_t n)
     return (n + 63) & ~(uint64_t)63;
 }
 
-static uint64_t space_bytes(const struct call *c)
+/* Of a worker, for n queries at once. */
+static uint64_t space_bytes(uint64_t n, uint32_t head_dim)
 {
-    uint64_t n = (uint64_t)c->max_rows * c->group;
-    return round64(n * sizeof(struct attn_query)) + round64(n * c->op->kv.head_dim * sizeof(float)) + 2 * n * c->state_floats * sizeof(float)
-           + 2ull * c->op->kv.head_dim * ATTN_BLOCK * sizeof(float);
+    return round64(n * sizeof(struct attn_query)) + round64(n * head_dim * sizeof(float)) + 2 * n * attn_state_floats(head_dim) * sizeof(float)
+           + 2ull * head_dim * ATTN_BLOCK * sizeof(float);
 }
 
 static struct space space_of(const struct call *c, uint32_t worker)
@@ -326,15 +327,28 @@ static uint64_t count_tiles(const struct dev_attention *op, uint32_t max_rows)
     return n;
 }
 
+/* Queries of a tile, when there are many. */
+static uint32_t queries_that_fit(size_t state_floats)
+{
+    return (uint32_t)(STATE_BYTES / (state_floats * sizeof(float)));
+}
+
+/* Whether tiles of so many rows are too few for the threads, and would gain from being smaller. */
+static bool too_few(uint64_t tiles, uint64_t rows, uint64_t group, uint64_t n_head_kv, uint64_t threads)
+{
+    return rows > 1 && rows * group > FEW_QUERIES && tiles * n_head_kv < threads * TILES_A_THREAD;
+}
+
 /* Few rows are shared out in smaller tiles. */
 static uint32_t choose_rows(const struct call *c)
 {
-    uint64_t want = pool_threads(c->d->pool) * (uint64_t)TILES_A_THREAD;
-    uint32_t fit = (uint32_t)(STATE_BYTES / (c->state_floats * sizeof(float)));
+    uint32_t fit = queries_that_fit(c->state_floats), longest = 1;
     uint32_t rows = c->group < fit ? fit / c->group : 1;
-    while (rows > 1 && rows * c->group > FEW_QUERIES && count_tiles(c->op, rows) * c->op->kv.n_head_kv < want)
+    while (too_few(count_tiles(c->op, rows), rows, c->group, c->op->kv.n_head_kv, pool_threads(c->d->pool)))
         rows = (rows + 1) / 2;
-    return rows;
+    for (uint32_t i = 0; i < c->op->n_seq; i++)
+        longest = c->op->seqs[i].n_row > longest ? c->op->seqs[i].n_row : longest;
+    return rows < longest ? rows : longest;
 }
 
 static void tile_span(const struct dev_attention *op, struct tile *t)
@@ -422,7 +436,7 @@ void cpu_attention(struct device *dev, const struct dev_attention *op)
         return;
     }
     c.max_rows = choose_rows(&c);
-    if (!build_tiles(&c) || !cpu_workers_need(c.d, space_bytes(&c)))
+    if (!build_tiles(&c) || !cpu_workers_need(c.d, space_bytes((uint64_t)c.max_rows * c.group, op->kv.head_dim)))
         return;
     uint64_t n_items = (uint64_t)c.n_tiles * op->kv.n_head_kv, threads = pool_threads(c.d->pool), work = count_work(op);
     if (threads == 1 || n_items >= threads * 4 || c.n_parts == c.n_tiles) {
@@ -431,4 +445,20 @@ void cpu_attention(struct device *dev, const struct dev_attention *op)
         cpu_run(c.d, c.n_parts * op->kv.n_head_kv, work, part_task, &c);
         cpu_run(c.d, n_items, c.n_parts * op->n_head * op->kv.head_dim, merge_task, &c);
     }
+}
+
+void cpu_use_attention(struct cpu_use *u, const struct dev_kv *kv, uint32_t n_head, uint64_t n_seq, uint64_t n_row, uint64_t n_seen)
+{
+    uint64_t group = n_head / kv->n_head_kv, state = attn_state_floats(kv->head_dim), fit = queries_that_fit(state);
+    uint64_t rows = group < fit ? fit / group : 1;
+    while (too_few((n_row + n_seq * (rows - 1)) / rows, rows, group, kv->n_head_kv, u->threads)) /* the most tiles there can be */
+        rows = (rows + 1) / 2;
+    rows = rows < n_row ? rows : n_row;
+    uint64_t worker = space_bytes(rows * group, kv->head_dim), items = n_row * sizeof(struct tile);
+    /* Parts come where there are fewer items than TILES_A_THREAD each, and then in tiles of FEW_QUERIES, or one row. */
+    uint64_t n = group > FEW_QUERIES ? group : FEW_QUERIES, each = n * state * sizeof(float) + sizeof(struct part);
+    uint64_t parts = u->threads > 1 ? (uint64_t)u->threads * TILES_A_THREAD * (n_seen / ATTN_PART + 2) : 0;
+    u->worker = worker > u->worker ? worker : u->worker;
+    u->items = items > u->items ? items : u->items;
+    u->partials = parts * each > u->partials ? parts * each : u->partials;
 }

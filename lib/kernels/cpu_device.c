@@ -7,6 +7,7 @@
 #include "base/fpenv.h"
 #include "base/os_memory.h"
 #include "kernels/cpu_device_impl.h"
+#include "kernels/cpu_use.h"
 #include "kernels/dequant.h"
 
 #define MIN_WORK 40000u /* below it waking threads costs more than it gains */
@@ -28,17 +29,33 @@ void cpu_fail(struct cpu_device *d, infer_status s)
 
 /* Memory that is walked through again and again: huge pages when it is large. Keys and values in huge pages made attention over 2,048
  * elements a quarter faster. */
-static void *alloc_block(const struct alloc *a, uint64_t bytes)
+static size_t block_align(uint64_t bytes)
 {
-    if (bytes > SIZE_MAX)
-        return NULL;
-    bool huge = bytes >= OS_HUGE_BYTES;
-    void *p = mem_alloc_aligned(a, (size_t)bytes, huge ? OS_HUGE_BYTES : 64);
-    if (p && huge)
+    return bytes >= OS_HUGE_BYTES ? OS_HUGE_BYTES : 64;
+}
+
+/* Straight from the allocator: a header before the block would cost as much as the alignment is. */
+static void *block_alloc(const struct alloc *a, uint64_t bytes)
+{
+    void *p = bytes > SIZE_MAX ? NULL : a->get(a->user, (size_t)bytes, block_align(bytes));
+    if (p && bytes >= OS_HUGE_BYTES)
         os_memory_huge(p, (size_t)bytes);
     return p;
 }
 
+static void block_free(const struct alloc *a, void *p, uint64_t bytes)
+{
+    if (p)
+        a->put(a->user, p, (size_t)bytes, block_align(bytes));
+}
+
+static void scratch_free(const struct alloc *a, struct cpu_scratch *s)
+{
+    block_free(a, s->data, s->bytes);
+    *s = (struct cpu_scratch){0};
+}
+
+/* What lies in it is not kept, so the old block goes first. */
 static bool scratch_grow(const struct alloc *a, struct cpu_scratch *s, uint64_t bytes)
 {
     if (s->bytes >= bytes && s->data)
@@ -46,12 +63,10 @@ static bool scratch_grow(const struct alloc *a, struct cpu_scratch *s, uint64_t 
     uint64_t want;
     if (!checked_add(bytes, bytes / 4 + 4096, &want))
         return false;
-    void *p = alloc_block(a, want);
-    if (!p)
-        return false;
-    mem_free(a, s->data);
-    *s = (struct cpu_scratch){p, (size_t)want};
-    return true;
+    scratch_free(a, s);
+    s->data = block_alloc(a, want);
+    s->bytes = s->data ? (size_t)want : 0;
+    return s->data != NULL;
 }
 
 void *cpu_scratch_get(struct cpu_device *d, struct cpu_scratch *s, uint64_t bytes)
@@ -67,6 +82,7 @@ bool cpu_workers_need(struct cpu_device *d, uint64_t bytes)
     uint64_t each, all;
     if (bytes <= d->worker_bytes)
         return true;
+    d->worker_bytes = 0; /* on failure there is none */
     if (!checked_align(bytes, 4096, &each) || !checked_mul(each, pool_threads(d->pool), &all)
         || !cpu_scratch_get(d, &d->workers, all)) {
         cpu_fail(d, INFER_ERROR_NO_MEMORY);
@@ -112,18 +128,33 @@ void cpu_run(struct cpu_device *d, uint64_t n_tasks, uint64_t work, pool_fn fn, 
 
 /* ---- memory */
 
+/* The handle of a buffer that is only counted. */
+static infer_status plan_buffer(struct cpu_device *d, uint64_t bytes, struct dev_buffer **out, infer_error *err)
+{
+    struct dev_buffer *b = mem_alloc_aligned(&d->alloc, 64, 64);
+    if (!b || !budget_take(d->plan, bytes)) {
+        mem_free(&d->alloc, b);
+        return err_no_memory(err);
+    }
+    *b = (struct dev_buffer){.bytes = bytes, .planned = true};
+    *out = b;
+    return INFER_OK;
+}
+
 /* The data of a small buffer lies behind its handle, that of a large one in a block of its own. */
 static infer_status op_alloc(struct device *dev, uint64_t bytes, struct dev_buffer **out, infer_error *err)
 {
     const struct alloc *a = &cpu_of(dev)->alloc;
     bool large = bytes >= OS_HUGE_BYTES;
+    if (cpu_of(dev)->plan)
+        return plan_buffer(cpu_of(dev), bytes, out, err);
     struct dev_buffer *b = mem_alloc_aligned(a, 64 + (large ? 0 : (size_t)bytes), 64);
-    void *block = b && large ? alloc_block(a, bytes) : NULL;
+    void *block = b && large ? block_alloc(a, bytes) : NULL;
     if (!b || (large && !block)) {
         mem_free(a, b);
         return err_no_memory(err);
     }
-    *b = (struct dev_buffer){large ? block : (char *)b + 64, bytes, block};
+    *b = (struct dev_buffer){large ? block : (char *)b + 64, bytes, block, false};
     *out = b;
     return INFER_OK;
 }
@@ -133,7 +164,7 @@ static infer_status op_import(struct device *dev, const void *host, uint64_t byt
     struct dev_buffer *b = mem_alloc(&cpu_of(dev)->alloc, sizeof *b);
     if (!b)
         return err_no_memory(err);
-    *b = (struct dev_buffer){(char *)(uintptr_t)host, bytes, NULL}; /* never written: the model only reads weights */
+    *b = (struct dev_buffer){(char *)(uintptr_t)host, bytes, NULL, false}; /* never written: the model only reads weights */
     *out = b;
     return INFER_OK;
 }
@@ -142,13 +173,15 @@ static void op_free(struct device *dev, struct dev_buffer *buf)
 {
     const struct alloc *a = &cpu_of(dev)->alloc;
     if (buf)
-        mem_free(a, buf->block);
+        block_free(a, buf->block, buf->bytes);
+    if (buf && buf->planned)
+        budget_give(cpu_of(dev)->plan, buf->bytes);
     mem_free(a, buf);
 }
 
 static void op_write(struct device *dev, struct dev_ref dst, const void *host, uint64_t bytes)
 {
-    if (!cpu_of(dev)->failed && bytes)
+    if (!cpu_of(dev)->failed && bytes && !dst.buf->planned)
         memcpy(cpu_ptr(dst), host, (size_t)bytes);
 }
 
@@ -579,10 +612,10 @@ static void op_destroy(struct device *dev)
     struct cpu_device *d = cpu_of(dev);
     struct alloc a = d->alloc;
     pool_destroy(d->pool);
-    mem_free(&a, d->columns.data);
-    mem_free(&a, d->items.data);
-    mem_free(&a, d->partials.data);
-    mem_free(&a, d->workers.data);
+    scratch_free(&a, &d->columns);
+    scratch_free(&a, &d->items);
+    scratch_free(&a, &d->partials);
+    scratch_free(&a, &d->workers);
     mem_free(&a, d);
 }
 
@@ -630,6 +663,7 @@ infer_status cpu_device_create(const struct alloc *alloc, const struct cpu_devic
     d->base.ops = &cpu_ops;
     d->alloc = *alloc;
     d->numerics = options->numerics;
+    d->plan = options->plan;
     infer_status s = kernels_init(&d->k, options->cpu, err);
     if (!s)
         s = options->executor ? pool_create_on_host(alloc, options->executor, &d->pool, err)
@@ -652,4 +686,17 @@ struct pool *cpu_device_pool(struct device *d)
 int32_t cpu_device_level(const struct device *d)
 {
     return ((const struct cpu_device *)d)->k.level;
+}
+
+/* As scratch_grow makes it. */
+static uint64_t grown(uint64_t bytes)
+{
+    return bytes ? bytes + bytes / 4 + 4096 : 0;
+}
+
+uint64_t cpu_use_bytes(const struct cpu_use *u)
+{
+    uint64_t first = grown(MM_SCRATCH_BYTES * (uint64_t)u->threads), worker = u->worker > MM_SCRATCH_BYTES ? u->worker : MM_SCRATCH_BYTES;
+    uint64_t workers = grown(((worker + 4095) & ~(uint64_t)4095) * u->threads);
+    return grown(u->columns) + grown(u->items) + grown(u->partials) + workers - first;
 }

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "base/alloc.h"
+#include "base/budget.h"
 #include "base/pool.h"
 #include "kernels/device.h"
 #include "kernels/kernels.h"
@@ -14,6 +14,7 @@ struct dev_buffer {
     char *data;
     uint64_t bytes;
     void *block; /* what data lies in, if not in this struct's own block or the host's memory */
+    bool planned; /* counted, and not there: data is NULL */
 };
 
 /* Memory that grows to the largest size asked for and is kept, so that steady decoding allocates nothing. */
@@ -28,6 +29,7 @@ struct cpu_device {
     struct kernels k;
     int32_t numerics;
     struct pool *pool;
+    struct budget *plan; /* not NULL: buffers are only counted */
     infer_status failed; /* the first failure since the last sync */
     dev_stop_fn stop;    /* or NULL */
     void *stop_user;

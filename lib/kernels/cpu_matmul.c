@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "kernels/cpu_device_impl.h"
+#include "kernels/cpu_use.h"
 #include "kernels/dequant.h"
 
 #define MIN_TILE_BYTES 8192u       /* of weights, one column */
@@ -341,6 +342,8 @@ static bool prepare_addends(const struct call *c, const struct dev_matmul *op)
 static bool prepare(struct call *c)
 {
     bool packed = false, floats = false, precise = c->d->numerics == INFER_NUMERICS_PRECISE;
+    if (!cpu_workers_need(c->d, MM_SCRATCH_BYTES)) /* it is there from the start, but for a growth that failed */
+        return false;
     for (uint32_t i = 0; i < c->n_ops; i++) {
         int32_t type = weight_at(c, i)->type;
         if (!c->parts && !prepare_addends(c, &c->ops[i]))
@@ -357,6 +360,21 @@ static bool prepare(struct call *c)
     if (floats && c->columns) /* of both kinds: rare */
         return c->most == 1 || cpu_workers_need(c->d, FMM_SCRATCH_BYTES);
     return c->columns || prepare_floats(c, packed);
+}
+
+static void at_least(uint64_t *most, uint64_t n)
+{
+    *most = n > *most ? n : *most;
+}
+
+void cpu_use_matmul(struct cpu_use *u, int32_t type, uint32_t n_in, uint64_t n_row)
+{
+    bool is_float = type == INFER_TYPE_F32 || type == INFER_TYPE_F16 || type == INFER_TYPE_BF16;
+    bool precise = !is_float && u->numerics == INFER_NUMERICS_PRECISE;
+    if (!n_in)
+        return;
+    at_least(&u->worker, FMM_SCRATCH_BYTES + (precise ? (uint64_t)precise_rows(n_in) * n_in * sizeof(float) : 0));
+    at_least(&u->columns, is_float || precise ? n_row * spread(n_in) * sizeof(float) : mm_columns_bytes(n_in, (uint32_t)n_row));
 }
 
 static uint32_t clamp_tile(uint64_t rows, uint64_t least, uint64_t most)

@@ -278,11 +278,13 @@ struct device {
     const struct device_ops *ops;
 };
 
+struct budget;
 struct cpu_device_options {
     int32_t cpu;      /* INFER_CPU_* */
     int32_t numerics; /* INFER_NUMERICS_* */
     uint32_t threads; /* at least 1 */
     const infer_executor *executor; /* NULL: own threads; else used instead of them, copied */
+    struct budget *plan; /* not NULL: buffers are counted in it and not made, and nothing is computed: for an estimate */
 };
 
 struct alloc;

@@ -9,6 +9,7 @@
 #define SLAB_SHARE 8u /* of what is in use */
 #define BUDGET_PARTS 16u
 #define SLAB_MAX_PAGES 64u
+#define KV_SLAB_EXTRA 160u /* bytes of a slab that headers take, of the host and of the device */
 
 struct kv_slab {
     struct kv_slab *prev, *next; /* all slabs of the pool but the foreign ones; next also links dead ones */
@@ -102,13 +103,46 @@ uint64_t kv_pool_bytes(struct kv_pool *pool)
     return used;
 }
 
+/* Pages of a new slab, when so many bytes are in use. */
+static uint64_t slab_pages(uint64_t page_bytes, uint64_t used)
+{
+    uint64_t want = used / SLAB_SHARE;
+    want = want < SLAB_LEAST ? SLAB_LEAST : want > SLAB_MOST ? SLAB_MOST : want;
+    uint64_t n = want / page_bytes;
+    return n < 1 ? 1 : n > SLAB_MAX_PAGES ? SLAB_MAX_PAGES : n;
+}
+
+/* Pages of one size that slabs hold in the end, when at most so many bytes are in use before any of them is made. A slab is made when all pages of its
+ * size are in use, so at most one slab's pages but one are free. */
+static uint64_t pages_made(const struct kv_demand *d, uint64_t used)
+{
+    uint64_t least = slab_pages(d->page_bytes, 0), most = slab_pages(d->page_bytes, used);
+    return least == most ? (d->pages + least - 1) / least * least : d->pages - 1 + most;
+}
+
+uint64_t kv_pool_most(const struct kv_demand *demands, uint32_t n, uint64_t *host)
+{
+    uint64_t before, bytes = 0;
+    do { /* larger slabs come with what is in use: until that is the same again */
+        before = bytes;
+        bytes = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (demands[i].pages && demands[i].page_bytes)
+                bytes += pages_made(&demands[i], before) * demands[i].page_bytes;
+    } while (bytes > before);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct kv_demand *d = &demands[i];
+        if (d->pages && d->page_bytes)
+            *host += pages_made(d, bytes) * sizeof(struct kv_page)
+                     + (d->pages / slab_pages(d->page_bytes, 0) + 1) * (sizeof(struct kv_slab) + KV_SLAB_EXTRA);
+    }
+    return bytes;
+}
+
 /* Under the lock. */
 static infer_status slab_new(struct kv_pool *pool, uint64_t page_bytes, struct kv_slab **out, infer_error *err)
 {
-    uint64_t want = pool->used / SLAB_SHARE, left = pool->budget ? pool->budget - pool->used : UINT64_MAX;
-    want = want < SLAB_LEAST ? SLAB_LEAST : want > SLAB_MOST ? SLAB_MOST : want;
-    uint64_t n = want / page_bytes;
-    n = n < 1 ? 1 : n > SLAB_MAX_PAGES ? SLAB_MAX_PAGES : n;
+    uint64_t n = slab_pages(page_bytes, pool->used), left = pool->budget ? pool->budget - pool->used : UINT64_MAX;
     /* A small part of the budget, down to single pages: other sizes are wanted too (sliding windows, mixed KV types). */
     uint64_t share = pool->budget ? pool->budget / BUDGET_PARTS / page_bytes : n;
     n = n < share ? n : share ? share : 1;

@@ -33,6 +33,13 @@ infer_status kv_pool_create(const struct env *env, struct device *dev, uint64_t 
 void kv_pool_destroy(struct kv_pool *pool); /* all pages must be back; may be NULL */
 uint64_t kv_pool_bytes(struct kv_pool *pool);
 
+/* Pages of one size, and the most that are in use at once. */
+struct kv_demand {
+    uint64_t page_bytes, pages;
+};
+/* The most that a pool without a budget takes for them: of the device for slabs, and, added to *host, of host memory for lists of n pages. */
+uint64_t kv_pool_most(const struct kv_demand *demands, uint32_t n, uint64_t *host);
+
 /* Asked for pages back when the budget is used up or the device has no memory. Returns whether it dropped any page reference; it is
  * called again as long as it does and that was not enough. Called without the pool's lock, by any thread that needs a page, which may
  * hold the engine's step lock: it takes neither that lock nor calls kv_page_new. */

@@ -106,6 +106,20 @@ void kv_seq_drop(struct kv_seq *s, struct kv_pool *pool, uint64_t length)
     }
 }
 
+uint64_t kv_seq_most_pages(uint64_t window, uint64_t length, uint64_t batch)
+{
+    uint64_t pages = (length + PAGE - 1) / PAGE, most = 0, kept = 0, tip = 0;
+    if (!window)
+        return pages;
+    for (uint64_t end = 1; end <= pages; end++) { /* a batch that needs page end - 1 began at `from` at the earliest */
+        uint64_t from = (end - 1) * PAGE + 1 > batch ? (end - 1) * PAGE + 1 - batch : 0;
+        for (; (tip + 1) * PAGE + window + SLACK <= from; tip++)
+            kept += page_needed(&(struct kv_seq){.window = window}, tip, UINT64_MAX);
+        most = end - tip + kept > most ? end - tip + kept : most;
+    }
+    return most;
+}
+
 /* Whether all elements that element p's window holds before p are stored. */
 static bool window_stored(const struct kv_seq *s, uint64_t p)
 {

@@ -42,6 +42,9 @@ uint64_t kv_seq_bytes(const struct kv_seq *s);
 struct kv_counts kv_seq_count(const struct kv_seq *s, struct kv_pool *pool);
 void kv_seq_free(struct kv_seq *s, struct kv_pool *pool, const struct env *env);
 
+/* The most pages that a sequence of a group with this window (0: none) holds at once until it has so many elements, computed in batches of at most
+ * `batch`. */
+uint64_t kv_seq_most_pages(uint64_t window, uint64_t length, uint64_t batch);
 uint64_t kv_resume_interval(uint64_t window);
 
 #endif

@@ -23,41 +23,55 @@ infer_status workspace_take(struct workspace *ws, struct workspace w, const stru
     w.bytes = ws->bytes;
     w.routing = ws->routing;
     w.adapt = ws->adapt;
-    if (bytes > ws->bytes) {
-        struct dev_buffer *buf;
-        infer_status st = net->dev->ops->alloc(net->dev, bytes, &buf, err);
+    if (bytes > ws->bytes) { /* what lies in it is not kept, so the old one goes first */
+        net->dev->ops->free(net->dev, ws->buf);
+        ws->buf = NULL;
+        ws->bytes = 0;
+        infer_status st = net->dev->ops->alloc(net->dev, bytes, &w.buf, err);
         if (st != INFER_OK)
             return st;
-        net->dev->ops->free(net->dev, ws->buf);
-        w.buf = buf;
         w.bytes = bytes;
     }
     *ws = w;
     return INFER_OK;
 }
 
-infer_status workspace_fit(struct workspace *ws, const struct net *net, uint32_t rows, infer_error *err)
+/* Places everything for batches of so many rows; the bytes that takes. False: more than there are. */
+static bool lay_out(struct workspace *w, const struct net *net, uint32_t rows, uint64_t *end)
 {
     const struct hparams *h = &net->h;
+    uint64_t q_width = (uint64_t)h->n_head * h->head_dim, kv_width = (uint64_t)h->n_head_kv * h->head_dim;
+    uint64_t chosen = (uint64_t)rows * h->n_expert_used, ff = ff_width(h);
+    *end = 0;
+    return workspace_place(&w->x, end, rows, h->n_embd) && workspace_place(&w->h, end, rows, h->n_embd) &&
+           workspace_place(&w->n, end, h->parallel ? rows : 0, h->n_embd) &&
+           workspace_place(&w->q, end, rows, q_width) && workspace_place(&w->k, end, rows, kv_width) &&
+           workspace_place(&w->v, end, rows, kv_width) && workspace_place(&w->a, end, rows, q_width) &&
+           workspace_place(&w->g, end, rows, ff) && workspace_place(&w->u, end, rows, ff) &&
+           workspace_place(&w->rope[0], end, rows, h->n_rot) && workspace_place(&w->rope[1], end, rows, h->n_rot) &&
+           workspace_place(&w->picked, end, LOGIT_ROWS, h->n_embd) &&
+           workspace_place(&w->tapped, end, LOGIT_ROWS, h->n_embd) && workspace_place(&w->logits, end, LOGIT_ROWS, h->n_logits) &&
+           workspace_place(&w->experts, end, chosen, h->n_embd) &&
+           workspace_place(&w->products, end, chosen ? rows : 0, h->n_expert + 1) &&
+           workspace_place(&w->heads, end, h->kv_lora ? rows : 0, mla_heads_width(h)) &&
+           workspace_place(&w->narrow, end, h->kv_lora ? rows : 0, mla_narrow_width(h));
+}
+
+infer_status workspace_fit(struct workspace *ws, const struct net *net, uint32_t rows, infer_error *err)
+{
     struct workspace w = {0};
+    uint64_t bytes;
     infer_status st = routing_fit(&ws->routing, net, rows, err);
     if (st != INFER_OK)
         return st;
-    uint64_t end = 0, q_width = (uint64_t)h->n_head * h->head_dim, kv_width = (uint64_t)h->n_head_kv * h->head_dim;
-    uint64_t chosen = (uint64_t)rows * h->n_expert_used, ff = ff_width(h);
-    bool ok = workspace_place(&w.x, &end, rows, h->n_embd) && workspace_place(&w.h, &end, rows, h->n_embd) &&
-              workspace_place(&w.n, &end, h->parallel ? rows : 0, h->n_embd) &&
-              workspace_place(&w.q, &end, rows, q_width) && workspace_place(&w.k, &end, rows, kv_width) &&
-              workspace_place(&w.v, &end, rows, kv_width) && workspace_place(&w.a, &end, rows, q_width) &&
-              workspace_place(&w.g, &end, rows, ff) && workspace_place(&w.u, &end, rows, ff) &&
-              workspace_place(&w.rope[0], &end, rows, h->n_rot) && workspace_place(&w.rope[1], &end, rows, h->n_rot) &&
-              workspace_place(&w.picked, &end, LOGIT_ROWS, h->n_embd) &&
-              workspace_place(&w.tapped, &end, LOGIT_ROWS, h->n_embd) && workspace_place(&w.logits, &end, LOGIT_ROWS, h->n_logits) &&
-              workspace_place(&w.experts, &end, chosen, h->n_embd) &&
-              workspace_place(&w.products, &end, chosen ? rows : 0, h->n_expert + 1) &&
-              workspace_place(&w.heads, &end, h->kv_lora ? rows : 0, mla_heads_width(h)) &&
-              workspace_place(&w.narrow, &end, h->kv_lora ? rows : 0, mla_narrow_width(h));
-    return ok ? workspace_take(ws, w, net, end, err) : err_no_memory(err);
+    return lay_out(&w, net, rows, &bytes) ? workspace_take(ws, w, net, bytes, err) : err_no_memory(err);
+}
+
+uint64_t workspace_bytes(const struct net *net, uint32_t rows)
+{
+    struct workspace w = {0};
+    uint64_t bytes;
+    return lay_out(&w, net, rows, &bytes) ? bytes + routing_bytes(&net->h, rows) : UINT64_MAX;
 }
 
 void workspace_free(struct workspace *ws, struct device *dev)

@@ -96,6 +96,8 @@ struct workspace {
 /* Grows ws to fit; keeps its contents undefined. */
 infer_status workspace_fit(struct workspace *ws, const struct net *net, uint32_t rows, infer_error *err);
 void workspace_free(struct workspace *ws, struct device *dev);
+/* What workspace_fit takes for that. UINT64_MAX: more than can be counted. */
+uint64_t workspace_bytes(const struct net *net, uint32_t rows);
 
 /* Writes rows [first, ..) of a prefix to the pages of one sequence's elements: seqs [NET_KV_GROUPS], each of these rows alone. */
 void prefix_write(const struct net *net, const struct net_adapter *a, uint32_t first, int32_t kv_type, const struct dev_seq *seqs);
@@ -118,6 +120,13 @@ struct encode_text {
 /* Runs texts through an encoder. Every text sees itself only: neither what it is computed with nor how it is cut changes a bit.
  * Memory: for each element three rows of activations, and one layer's keys and values in f32. */
 infer_status encode(const struct net *net, struct workspace *ws, struct encode_text *texts, uint32_t n, infer_error *err);
+/* What encode takes for n_text texts of n_row elements in n_page pages. */
+struct encode_bytes {
+    uint64_t workspace; /* UINT64_MAX: more than can be counted */
+    uint64_t kv;        /* of the workspace: keys and values of a layer */
+    uint64_t lists;     /* while it runs */
+};
+struct encode_bytes encode_bytes(const struct net *net, uint64_t n_row, uint64_t n_page, uint32_t n_text);
 /* The matrices behind the pooling, if there are any: in [n_embd] to out [net_embedding_width]. */
 infer_status encode_dense(const struct net *net, struct workspace *ws, const float *in, float *out, infer_error *err);
 

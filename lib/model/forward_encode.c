@@ -30,11 +30,17 @@ static uint64_t pages_of(uint32_t n)
     return (n + (uint64_t)DEV_KV_PAGE - 1) / DEV_KV_PAGE;
 }
 
+static bool plan_bytes(const struct plan *p, uint64_t n_seq, uint64_t *bytes)
+{
+    uint64_t refs = p->n_page * sizeof *p->pages, seqs = n_seq * sizeof *p->seqs;
+    uint64_t each = 2 * sizeof *p->ids + 2 * NET_LAYER_GROUPS * sizeof **p->lo;
+    return checked_mul(p->n_row, each, bytes) && checked_add(*bytes, refs + seqs + p->n_chunk * sizeof *p->chunks, bytes);
+}
+
 static infer_status plan_alloc(struct plan *p, const struct net *net, uint32_t n_text, infer_error *err)
 {
-    uint64_t n_seq = n_text + p->n_chunk, bytes, refs = p->n_page * sizeof *p->pages, seqs = n_seq * sizeof *p->seqs;
-    uint64_t each = 2 * sizeof *p->ids + 2 * NET_LAYER_GROUPS * sizeof **p->lo;
-    if (!checked_mul(p->n_row, each, &bytes) || !checked_add(bytes, refs + seqs + p->n_chunk * sizeof *p->chunks, &bytes) || bytes > SIZE_MAX)
+    uint64_t n_seq = n_text + p->n_chunk, bytes;
+    if (!plan_bytes(p, n_seq, &bytes) || bytes > SIZE_MAX)
         return err_no_memory(err);
     char *at = p->memory = mem_alloc(&net->env->alloc, (size_t)bytes);
     if (!at)
@@ -93,22 +99,47 @@ static uint64_t page_bytes(const struct net *net)
     return 2 * net->h.n_head_kv * dev_kv_head_bytes(INFER_KV_F32, net->h.head_dim);
 }
 
-static infer_status fit(struct workspace *ws, const struct net *net, struct plan *p, infer_error *err)
+static bool lay_out(struct workspace *w, const struct net *net, const struct plan *p, uint64_t *end)
 {
     const struct hparams *h = &net->h;
-    struct workspace w = {0};
-    uint64_t rows = p->n_row, part = rows < ENCODE_ROWS ? rows : ENCODE_ROWS, end = 0;
+    uint64_t rows = p->n_row, part = rows < ENCODE_ROWS ? rows : ENCODE_ROWS;
     uint64_t q = (uint64_t)h->n_head * h->head_dim, kv = (uint64_t)h->n_head_kv * h->head_dim;
-    bool ok = workspace_place(&w.x, &end, rows, h->n_embd) && workspace_place(&w.h, &end, rows, h->n_embd) &&
-              workspace_place(&w.q, &end, rows, q) && workspace_place(&w.rope[0], &end, rows, h->n_rot) &&
-              workspace_place(&w.rope[1], &end, rows, h->n_rot) && workspace_place(&w.k, &end, part, kv) &&
-              workspace_place(&w.v, &end, part, kv) && workspace_place(&w.a, &end, part, q) &&
-              workspace_place(&w.g, &end, part, h->n_ff) && workspace_place(&w.u, &end, part, h->n_ff) &&
-              workspace_place(&w.pages, &end, p->n_page, page_bytes(net) / 4);
-    infer_status st = ok ? workspace_take(ws, w, net, end, err) : err_no_memory(err);
+    *end = 0;
+    return workspace_place(&w->x, end, rows, h->n_embd) && workspace_place(&w->h, end, rows, h->n_embd) &&
+           workspace_place(&w->q, end, rows, q) && workspace_place(&w->rope[0], end, rows, h->n_rot) &&
+           workspace_place(&w->rope[1], end, rows, h->n_rot) && workspace_place(&w->k, end, part, kv) &&
+           workspace_place(&w->v, end, part, kv) && workspace_place(&w->a, end, part, q) &&
+           workspace_place(&w->g, end, part, h->n_ff) && workspace_place(&w->u, end, part, h->n_ff) &&
+           workspace_place(&w->pages, end, p->n_page, page_bytes(net) / 4);
+}
+
+static infer_status fit(struct workspace *ws, const struct net *net, struct plan *p, infer_error *err)
+{
+    struct workspace w = {0};
+    uint64_t bytes;
+    infer_status st = lay_out(&w, net, p, &bytes) ? workspace_take(ws, w, net, bytes, err) : err_no_memory(err);
     for (uint64_t i = 0; i < p->n_page && st == INFER_OK; i++)
         p->pages[i] = (struct dev_ref){ws->buf, ws->pages + i * page_bytes(net)};
     return st;
+}
+
+static void plan_sizes(struct plan *p, uint64_t n_row, uint64_t n_page)
+{
+    p->n_row = n_row;
+    p->n_page = n_page;
+    p->n_chunk = (uint32_t)((n_row + ENCODE_ROWS - 1) / ENCODE_ROWS);
+}
+
+struct encode_bytes encode_bytes(const struct net *net, uint64_t n_row, uint64_t n_page, uint32_t n_text)
+{
+    struct plan p = {0};
+    struct workspace w = {0};
+    struct encode_bytes b = {0};
+    plan_sizes(&p, n_row, n_page);
+    if (!lay_out(&w, net, &p, &b.workspace) || !plan_bytes(&p, n_text + (uint64_t)p.n_chunk, &b.lists))
+        return (struct encode_bytes){UINT64_MAX, 0, 0};
+    b.kv = n_page * page_bytes(net);
+    return b;
 }
 
 static struct batch batch_of(const struct plan *p, const struct chunk *c)
@@ -189,13 +220,14 @@ static void read_texts(const struct net *net, const struct workspace *ws, struct
 infer_status encode(const struct net *net, struct workspace *ws, struct encode_text *texts, uint32_t n, infer_error *err)
 {
     struct plan plan = {0};
+    uint64_t n_row = 0, n_page = 0;
     for (uint32_t t = 0; t < n; t++) {
-        plan.n_row += texts[t].n;
-        plan.n_page += pages_of(texts[t].n);
+        n_row += texts[t].n;
+        n_page += pages_of(texts[t].n);
     }
-    if (plan.n_row > UINT32_MAX)
+    if (n_row > UINT32_MAX)
         return err_set(err, INFER_ERROR_LIMIT, "the texts of one pass have more than 2^32 elements");
-    plan.n_chunk = (uint32_t)((plan.n_row + ENCODE_ROWS - 1) / ENCODE_ROWS);
+    plan_sizes(&plan, n_row, n_page);
     infer_status st = plan_alloc(&plan, net, n, err);
     if (st != INFER_OK)
         return st;

@@ -36,11 +36,12 @@ infer_status routing_fit(struct routing *r, const struct net *net, uint32_t rows
         return INFER_OK;
     size_t bytes = lay_out(&w, &net->h, rows, NULL); /* rows: at most some hundreds; the rest has limits: no overflow */
     if (bytes > r->bytes) {
+        if (r->alloc) /* what lies in it is not kept */
+            mem_free(r->alloc, r->block);
+        *r = (struct routing){0};
         w.block = mem_alloc_aligned(&net->env->alloc, bytes, 64);
         if (!w.block)
             return err_no_memory(err);
-        if (r->alloc)
-            mem_free(r->alloc, r->block);
         w.alloc = &net->env->alloc;
         w.bytes = bytes;
     }
@@ -48,6 +49,12 @@ infer_status routing_fit(struct routing *r, const struct net *net, uint32_t rows
     w.rows = rows;
     *r = w;
     return INFER_OK;
+}
+
+uint64_t routing_bytes(const struct hparams *h, uint32_t rows)
+{
+    struct routing w;
+    return h->n_expert ? lay_out(&w, h, rows, NULL) + 64 : 0;
 }
 
 static bool shared_is_weighed(const struct pass *p, uint32_t layer)

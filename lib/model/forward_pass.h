@@ -75,6 +75,7 @@ infer_status pass_experts(const struct pass *p, uint32_t layer, infer_error *err
 
 /* Room for the routing of `rows` rows; forward_moe.c. */
 infer_status routing_fit(struct routing *r, const struct net *net, uint32_t rows, infer_error *err);
+uint64_t routing_bytes(const struct hparams *h, uint32_t rows);
 
 /* The parts of latent attention: from `in` to q and k; and from a to hid. Floats of a row of `heads` and of `narrow`, what is between. */
 void mla_project(const struct pass *p, uint32_t layer, struct dev_ref in);

@@ -15,6 +15,7 @@ struct hf_options {
     enum hf_use use;
     int32_t map; /* INFER_MAP_* */
     const infer_cancel *cancel;
+    struct budget *plan; /* not NULL: for an estimate. Tensors that are computed are only counted, here: their bytes are not there */
 };
 
 /* Opens whatever the source names: a file (file_open), or a folder: by its own name, its config.json, its tokenizer.json, an index of

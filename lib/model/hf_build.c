@@ -375,6 +375,12 @@ static infer_status make_part(struct hf_reader *r, struct buf *head, struct blob
     put_directory(r, head, &data);
     if (!buf_ok(head) || !buf_ok(&r->meta))
         return err_no_memory(r->err);
+    if (r->o->plan) {
+        infer_status planned = blob_plan(r->env, head->len + data, head->len, r->o->plan, out, r->err);
+        if (planned == INFER_OK)
+            memcpy(out->owned, head->data, head->len);
+        return planned;
+    }
     infer_status st = blob_alloc(r->env, head->len + data, out, r->err);
     if (st != INFER_OK)
         return st;

@@ -258,6 +258,8 @@ infer_status hf_open(const struct env *env, const infer_source *source, const st
     struct fpenv fp = fpenv_enter(); /* some tensors are computed */
     arena_init(&r.ar, &env->alloc, 0);
     infer_status st = open_any(&r, out);
+    if (st == INFER_OK)
+        (*out)->planned = options->plan != NULL;
     arena_free(&r.ar);
     fpenv_leave(fp);
     return st;

@@ -106,7 +106,8 @@ static infer_status bind_vector(struct binder *b, const struct file_tensor *t, u
     uint64_t elem = dtype_of(t->type)->bytes;
     if (b->own_cap - b->own_n < n)
         return err_set(b->err, INFER_ERROR_INTERNAL, "vectors were counted wrongly");
-    dequant_row(t->type, (const uint8_t *)t->data + first * elem, b->own + b->own_n, n);
+    if (!b->file->planned)
+        dequant_row(t->type, (const uint8_t *)t->data + first * elem, b->own + b->own_n, n);
     w->data = (struct dev_ref){b->net->own, b->own_n * 4};
     b->own_n += (n + 15) & ~(uint64_t)15;
     return INFER_OK;
@@ -133,7 +134,7 @@ static infer_status expand_router(struct binder *b, const struct file_tensor *t,
     uint64_t row = t->bytes / t->dims[1];
     if (b->own_cap - b->own_n < t->n)
         return err_set(b->err, INFER_ERROR_INTERNAL, "routers were counted wrongly");
-    for (uint64_t i = 0; i < t->dims[1]; i++)
+    for (uint64_t i = 0; i < t->dims[1] && !b->file->planned; i++)
         dequant_row(t->type, (const uint8_t *)t->data + i * row, b->own + b->own_n + i * t->dims[0], t->dims[0]);
     *w = (struct dev_weight){{b->net->own, b->own_n * 4}, INFER_TYPE_F32, (uint32_t)t->dims[0], (uint32_t)t->dims[1], t->dims[0] * 4};
     b->own_n += (t->n + 15) & ~(uint64_t)15;
@@ -408,6 +409,8 @@ static infer_status make_rope(struct binder *b)
         const char *name = has_long ? "rope_factors_short.weight" : "rope_factors_long.weight";
         return tensor_error(b, INFER_ERROR_MISSING, name, strlen(name), "LongRoPE has two lists of factors");
     }
+    if (b->file->planned)
+        t = NULL;
     if (t) {
         dequant_row(t->type, t->data, factors, net->h.n_rot / 2);
         for (uint32_t i = 0; i < net->h.n_rot / 2; i++)

@@ -75,7 +75,8 @@ static infer_status bind_bias(struct binder *b, const struct file_tensor *t, str
     if (t->n != n || t->dims[0] != n || (t->type != INFER_TYPE_F32 && t->type != INFER_TYPE_F16 && t->type != INFER_TYPE_BF16))
         return tensor_error(b, INFER_ERROR_SHAPE, t->name.data, t->name.len, "is not a float for each expert");
     e->bias = (float *)(void *)&e->each[n];
-    dequant_row(t->type, t->data, e->bias, n);
+    if (!b->file->planned)
+        dequant_row(t->type, t->data, e->bias, n);
     return INFER_OK;
 }
 

@@ -70,7 +70,8 @@ static infer_status copy_keys(struct binder *b, const struct file_tensor *t, str
         return err_no_memory(b->err);
     for (uint32_t i = 0; i < h->n_head; i++) {
         struct dev_ref at = {l->own, i * (uint64_t)n * elem};
-        transpose_keys(h, t, i, host, host + n);
+        if (!b->file->planned)
+            transpose_keys(h, t, i, host, host + n);
         ops->write(b->net->dev, at, host, n * elem);
         l->heads[i].k = (struct dev_weight){at, half ? t->type : INFER_TYPE_F32, h->qk_nope, h->kv_lora, h->qk_nope * (uint64_t)elem};
     }

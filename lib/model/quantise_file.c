@@ -96,13 +96,13 @@ static infer_status quantise_item(struct infer_file *f, struct job *j, const str
 }
 
 static infer_status replace(struct infer_file *f, struct item *items, size_t n, uint64_t bytes, const struct quantise_run *run,
-                            infer_error *err)
+                            struct budget *plan, infer_error *err)
 {
     struct blob blob;
-    infer_status st = blob_alloc(f->env, bytes, &blob, err);
+    infer_status st = run ? blob_alloc(f->env, bytes, &blob, err) : blob_plan(f->env, bytes, 0, plan, &blob, err);
     if (st != INFER_OK)
         return st;
-    for (size_t i = 0; i < n && st == INFER_OK; i++) {
+    for (size_t i = 0; run && i < n && st == INFER_OK; i++) {
         struct job j = {.item = &items[i], .dst = (uint8_t *)blob.owned + items[i].offset};
         st = quantise_item(f, &j, run, err);
     }
@@ -121,7 +121,7 @@ static infer_status replace(struct infer_file *f, struct item *items, size_t n, 
     return file_add_part(f, &blob, err);
 }
 
-infer_status quantise_file(struct infer_file *f, int32_t type, const struct quantise_run *run, infer_error *err)
+infer_status quantise_file(struct infer_file *f, int32_t type, const struct quantise_run *run, struct budget *plan, infer_error *err)
 {
     struct item *items = mem_zarray(&f->env->alloc, (size_t)f->n_tensors, sizeof *items);
     uint64_t bytes = 0;
@@ -138,7 +138,7 @@ infer_status quantise_file(struct infer_file *f, int32_t type, const struct quan
         bytes += (it->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         n++;
     }
-    infer_status st = n ? replace(f, items, n, bytes, run, err) : INFER_OK;
+    infer_status st = n ? replace(f, items, n, bytes, run, plan, err) : INFER_OK;
     mem_free(&f->env->alloc, items);
     return st;
 }

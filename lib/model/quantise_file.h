@@ -15,7 +15,8 @@ struct quantise_run {
  * F32, F16 or BF16. The output matrix (the embeddings where there is none) takes Q6_K unless the type is Q8_0. Rows that are not whole
  * blocks of a type take Q8_0, or stay. Stay as well: vectors, routers of experts, position and type embeddings, and what is quantised
  * already. The new bytes are one more part of the file, so a file's map is not read again.
- * Errors: VALUE names a tensor with values that are not finite or too large; NO_MEMORY, those of run: the file is only to be released. */
-infer_status quantise_file(struct infer_file *f, int32_t type, const struct quantise_run *run, infer_error *err);
+ * Errors: VALUE names a tensor with values that are not finite or too large; NO_MEMORY, those of run: the file is only to be released.
+ * run NULL: for an estimate. Nothing is computed; the new bytes are counted in plan, and not there. */
+infer_status quantise_file(struct infer_file *f, int32_t type, const struct quantise_run *run, struct budget *plan, infer_error *err);
 
 #endif

@@ -62,6 +62,12 @@ struct sample_input {
     uint64_t position;       /* index of the element that is to be drawn */
 };
 
+/* The most memory that a sampler takes, whatever its settings but for the list of biases. */
+static inline uint64_t sampler_most_bytes(uint32_t n_vocab)
+{
+    return n_vocab * (uint64_t)(2 * sizeof(float) + sizeof(int32_t) + 2 * sizeof(float) + sizeof(uint64_t)) + 6 * 16;
+}
+
 /* n_vocab: floats in a row, 1 .. SAMPLER_MAX_VOCAB. n_usable: ids from it on have no token (1 .. n_vocab). The settings are greedy. */
 infer_status sampler_init(struct sampler *s, const struct alloc *alloc, uint32_t n_vocab, uint32_t n_usable,
                           infer_error *err);

@@ -16,7 +16,7 @@ int ckpt_setup(void **state)
 {
     (void)state;
     struct env env = test_env_of(&counted);
-    struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 1, NULL};
+    struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 1, NULL, NULL};
     struct device *dev;
     INFER_INIT(&error);
     env.io = &failing_io_ops;

@@ -562,7 +562,7 @@ static void test_recording_device(void **state)
         struct embed_golden g = embed_golden_read(names[k]);
         struct test_alloc t = {0};
         struct env env = test_env_of(&t);
-        struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 1, NULL};
+        struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 1, NULL, NULL};
         float out[2][2][64];
         for (int i = 0; i < 2; i++) {
             struct device *cpu;

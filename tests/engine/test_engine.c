@@ -358,7 +358,7 @@ static void test_recording_device(void **state)
         struct device *cpu, *rec;
         infer_engine *e[2];
         float *out[2];
-        struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 1, NULL};
+        struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 1, NULL, NULL};
         INFER_INIT(&error);
         for (int i = 0; i < 2; i++) {
             infer_model *m;

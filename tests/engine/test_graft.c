@@ -34,7 +34,7 @@ static struct test_alloc counted;
 static infer_model *open_model(const char *name, infer_engine **engine)
 {
     struct env env = test_env_of(&counted);
-    struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 2, NULL};
+    struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 2, NULL, NULL};
     struct golden g = golden_read(name);
     struct device *cpu, *rec;
     infer_model *m;

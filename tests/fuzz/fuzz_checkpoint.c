@@ -331,7 +331,7 @@ static void make_bases(void)
 static bool start(void)
 {
     struct env env = {.alloc = {NULL, take, give}, .io = &memory_io};
-    struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 1, NULL};
+    struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 1, NULL, NULL};
     struct device *dev = NULL;
     infer_engine *engine = NULL;
     const float *logits;

@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     split(&folder, data, data + size);
     infer_source_callback(&s, "m", 1, open_member, &folder);
     for (int use = HF_AS_MODEL; use <= HF_AS_TEXT; use++) {
-        struct hf_options o = {(enum hf_use)use, INFER_MAP_AUTO, NULL};
+        struct hf_options o = {(enum hf_use)use, INFER_MAP_AUTO, NULL, NULL};
         struct infer_file *f;
         infer_error err;
         if (hf_open(&env_default, &s, &o, &f, &err) != INFER_OK)

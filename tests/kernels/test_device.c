@@ -17,7 +17,7 @@ static struct device *make(int32_t cpu, int32_t numerics, uint32_t threads)
 {
     struct device *d = NULL;
     infer_error err;
-    struct cpu_device_options o = {cpu, numerics, threads, NULL};
+    struct cpu_device_options o = {cpu, numerics, threads, NULL, NULL};
     assert_int_equal(cpu_device_create(&alloc_default, &o, &d, &err), INFER_OK);
     return d;
 }
@@ -791,7 +791,7 @@ static void test_options(void **state)
     (void)state;
     struct device *d = NULL;
     infer_error err;
-    struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 1, NULL};
+    struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 1, NULL, NULL};
     o.cpu = cpu_level_supported(INFER_CPU_NEON) ? INFER_CPU_AVX2 : INFER_CPU_NEON;
     assert_int_equal(cpu_device_create(&alloc_default, &o, &d, &err), INFER_ERROR_UNSUPPORTED);
     assert_non_null(strstr(err.text, cpu_level_name(o.cpu)));
@@ -817,7 +817,7 @@ static void test_no_memory(void **state)
     for (uint64_t n = 1;; n++) {
         struct test_alloc t = {.fail_at = n};
         struct alloc a = test_alloc_of(&t);
-        struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 2, NULL};
+        struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 2, NULL, NULL};
         struct device *d = NULL;
         infer_status s = cpu_device_create(&a, &o, &d, NULL);
         if (s) {
@@ -874,7 +874,7 @@ static void test_steady(void **state)
     (void)state;
     struct test_alloc t = {0};
     struct alloc a = test_alloc_of(&t);
-    struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 2, NULL};
+    struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 2, NULL, NULL};
     struct device *d = NULL;
     assert_int_equal(cpu_device_create(&a, &o, &d, NULL), INFER_OK);
     enum { N = 3000 };

@@ -20,7 +20,7 @@ static struct device *make(int32_t cpu, int32_t numerics, uint32_t threads)
 {
     struct device *d = NULL;
     infer_error err;
-    struct cpu_device_options o = {cpu, numerics, threads, NULL};
+    struct cpu_device_options o = {cpu, numerics, threads, NULL, NULL};
     if (cpu_device_create(&alloc_default, &o, &d, &err) != INFER_OK)
         return NULL;
     struct device *r = recording_device_create(d);
@@ -182,7 +182,7 @@ static void test_steer(void **state)
 static void test_impossible(void **state)
 {
     (void)state;
-    struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 1, NULL};
+    struct cpu_device_options o = {INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 1, NULL, NULL};
     struct device *d;
     uint64_t seed = 1;
     struct dev_weight w, q;

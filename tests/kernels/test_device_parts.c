@@ -12,7 +12,7 @@
 static struct device *make(int32_t cpu, int32_t numerics, uint32_t threads)
 {
     struct device *d = NULL;
-    struct cpu_device_options o = {cpu, numerics, threads, NULL};
+    struct cpu_device_options o = {cpu, numerics, threads, NULL, NULL};
     assert_int_equal(cpu_device_create(&alloc_default, &o, &d, NULL), INFER_OK);
     return d;
 }

@@ -27,7 +27,7 @@ enum { LEN = 1300, MOVED = 400, PAGES = (LEN + 63) / 64, KV_HEADS = 2, HEADS = 6
 static struct device *make(int32_t level, uint32_t threads)
 {
     struct device *d = NULL;
-    struct cpu_device_options o = {level, INFER_NUMERICS_EXACT, threads, NULL};
+    struct cpu_device_options o = {level, INFER_NUMERICS_EXACT, threads, NULL, NULL};
     assert_int_equal(cpu_device_create(&alloc_default, &o, &d, NULL), INFER_OK);
     return d;
 }

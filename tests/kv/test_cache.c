@@ -23,7 +23,7 @@ static void setup(struct fixture *f, uint64_t bytes, uint64_t ghost_bytes, uint6
 {
     memset(f, 0, sizeof *f);
     f->env = test_env_of(&f->t);
-    struct cpu_device_options o = {INFER_CPU_SCALAR, INFER_NUMERICS_EXACT, 1, NULL};
+    struct cpu_device_options o = {INFER_CPU_SCALAR, INFER_NUMERICS_EXACT, 1, NULL, NULL};
     struct kv_cache_options co = {bytes, ghost_bytes, false, max_buckets};
     assert_int_equal(cpu_device_create(&f->env.alloc, &o, &f->dev, NULL), INFER_OK);
     assert_int_equal(kv_pool_create(&f->env, f->dev, 0, &f->pool, NULL), INFER_OK);

@@ -18,7 +18,7 @@ static void setup(struct fixture *f, uint64_t budget)
 {
     memset(f, 0, sizeof *f);
     f->env = test_env_of(&f->t);
-    struct cpu_device_options o = {INFER_CPU_SCALAR, INFER_NUMERICS_EXACT, 1, NULL};
+    struct cpu_device_options o = {INFER_CPU_SCALAR, INFER_NUMERICS_EXACT, 1, NULL, NULL};
     assert_int_equal(cpu_device_create(&f->env.alloc, &o, &f->dev, NULL), INFER_OK);
     assert_int_equal(kv_pool_create(&f->env, f->dev, budget, &f->pool, NULL), INFER_OK);
 }

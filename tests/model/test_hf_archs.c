@@ -68,7 +68,7 @@ struct edit {
 static infer_status open_edited(const struct edit *e, struct folder *folder, struct infer_file **out, infer_error *err)
 {
     infer_source s;
-    struct hf_options o = {HF_AS_MODEL, INFER_MAP_AUTO, NULL};
+    struct hf_options o = {HF_AS_MODEL, INFER_MAP_AUTO, NULL, NULL};
     *folder = (struct folder){read_member(e->fixture, "config.json"), read_member(e->fixture, "model.safetensors")};
     if (e->from)
         replace(&folder->config, 0, e->from, e->to);

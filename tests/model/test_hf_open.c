@@ -98,7 +98,7 @@ static infer_status open_member(void *user, const char *name, uint64_t len, infe
 static infer_status open_as(const char *name, enum hf_use use, struct infer_file **out, infer_error *err)
 {
     infer_source s;
-    struct hf_options o = {use, INFER_MAP_AUTO, NULL};
+    struct hf_options o = {use, INFER_MAP_AUTO, NULL, NULL};
     infer_source_callback(&s, name, strlen(name), open_member, NULL);
     return hf_open(&env_default, &s, &o, out, err);
 }
@@ -182,7 +182,7 @@ static void test_names(void **state)
         for (int32_t map = INFER_MAP_AUTO; map <= INFER_MAP_READ; map++) {
             infer_source s;
             struct infer_file *f;
-            struct hf_options o = {HF_AS_MODEL, map, NULL};
+            struct hf_options o = {HF_AS_MODEL, map, NULL, NULL};
             if (way < 4)
                 infer_source_path(&s, by_path[way], strlen(by_path[way]));
             else
@@ -252,7 +252,7 @@ static void test_not_there(void **state)
     struct infer_file *f = NULL;
     infer_error err;
     infer_source s;
-    struct hf_options o = {HF_AS_MODEL, INFER_MAP_AUTO, NULL};
+    struct hf_options o = {HF_AS_MODEL, INFER_MAP_AUTO, NULL, NULL};
     static const char *const paths[] = {"/nowhere/at/all", FIXTURE "/none", INFER_SOURCE_DIR "/tests"};
     for (size_t i = 0; i < 3; i++) {
         infer_source_path(&s, paths[i], strlen(paths[i]));
@@ -645,7 +645,7 @@ static void test_pytorch(void **state)
     for (int i = 0; i < 2; i++) {
         char path[512];
         infer_source s;
-        struct hf_options o = {HF_AS_MODEL, INFER_MAP_AUTO, NULL};
+        struct hf_options o = {HF_AS_MODEL, INFER_MAP_AUTO, NULL, NULL};
         (void)snprintf(path, sizeof path, INFER_SOURCE_DIR "/tests/data/torch/folder/%s", names[i]);
         infer_source_path(&s, path, strlen(path));
         if (hf_open(&env_default, &s, &o, &f[i], &err) != INFER_OK)
@@ -714,7 +714,7 @@ static void test_no_memory(void **state)
         struct infer_file *f = NULL;
         infer_error err;
         infer_source s;
-        struct hf_options o = {HF_AS_MODEL, INFER_MAP_AUTO, NULL};
+        struct hf_options o = {HF_AS_MODEL, INFER_MAP_AUTO, NULL, NULL};
         infer_source_callback(&s, "m", 1, open_member, NULL);
         infer_status st = hf_open(&env, &s, &o, &f, &err);
         if (st == INFER_OK)
@@ -737,7 +737,7 @@ static void test_io_failures(void **state)
         struct infer_file *f = NULL;
         infer_error err;
         infer_source s;
-        struct hf_options o = {HF_AS_MODEL, INFER_MAP_READ, NULL};
+        struct hf_options o = {HF_AS_MODEL, INFER_MAP_READ, NULL, NULL};
         env.io = &failing_io_ops;
         failing_io_set(n, EIO);
         infer_source_path(&s, FIXTURE, strlen(FIXTURE));
@@ -763,7 +763,7 @@ static void test_cancel(void **state)
     infer_source s;
     assert_int_equal(infer_cancel_create(&cancel, NULL), INFER_OK);
     infer_cancel_set(cancel);
-    struct hf_options o = {HF_AS_MODEL, INFER_MAP_READ, cancel};
+    struct hf_options o = {HF_AS_MODEL, INFER_MAP_READ, cancel, NULL};
     infer_source_path(&s, FIXTURE, strlen(FIXTURE));
     assert_int_equal(hf_open(&env_default, &s, &o, &f, &err), INFER_ERROR_CANCELLED);
     infer_cancel_release(cancel);
