@@ -251,6 +251,22 @@ static infer_status call_chat(void *x, infer_error *err)
 
 /* ---- Models and sessions ---- */
 
+static infer_status call_infer_estimate_options(void *x, infer_error *err)
+{
+    infer_source s;
+    infer_estimate out;
+    INFER_INIT(&out);
+    infer_source_path(&s, TINY, INFER_ZSTR);
+    return infer_model_estimate(engine, &s, NULL, x, &out, err);
+}
+
+static infer_status call_infer_estimate(void *x, infer_error *err)
+{
+    infer_source s;
+    infer_source_path(&s, TINY, INFER_ZSTR);
+    return infer_model_estimate(engine, &s, NULL, NULL, x, err);
+}
+
 static infer_status call_infer_model_info(void *x, infer_error *err)
 {
     return infer_model_get_info(model, x, err);
@@ -560,7 +576,7 @@ const struct caller callers[] = {
     FILLED_OPTIONS(infer_allocator),
     FILLED_OPTIONS(infer_executor),
     OPTIONS(infer_engine_options),
-    OUTPUT(infer_engine_info),
+    ROW(infer_engine_info, CALLER_OUTPUT | CALLER_VARIES, 0, NULL, call_infer_engine_info), /* its peak of memory */
     FILLED_OPTIONS(infer_source),
     OPTIONS(infer_open_options),
     OUTPUT(infer_tensor_info),
@@ -571,8 +587,10 @@ const struct caller callers[] = {
     OUTPUT(infer_token_info),
     OPTIONS(infer_render_options),
     ROW(infer_render_options, CALLER_OPTIONS, 0, NULL, call_chat),
+    OPTIONS(infer_estimate_options),
+    OUTPUT(infer_estimate),
     OUTPUT(infer_model_info),
-    ROW(infer_model_memory, CALLER_OUTPUT | CALLER_VARIES, 0, NULL, call_infer_model_memory),
+    ROW(infer_model_memory, CALLER_OUTPUT | CALLER_VARIES, 0, NULL, call_infer_model_memory), /* what is in memory */
     OPTIONS(infer_session_options),
     OUTPUT(infer_session_info),
     ROW(infer_hidden, CALLER_OPTIONS | CALLER_OUTPUT, 0, fill_infer_hidden, call_infer_hidden),
