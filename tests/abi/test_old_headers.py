@@ -32,6 +32,8 @@ def values(old, include):
     for struct, fields in public_headers.structs(old).items():
         names[f"sizeof {struct}"] = f"sizeof({struct})"
         for field in fields:
+            if field == "reserved":  # may have become a field with a name
+                continue
             names[f"{struct}.{field}"] = f"offsetof({struct}, {field})"
             names[f"sizeof {struct}.{field}"] = f"sizeof((({struct} *)0)->{field})"
     text = public_headers.include_all(old) + "#include <stdio.h>\nint main(void)\n{\n"
@@ -110,8 +112,10 @@ def test_the_comparison_notices():
 
 
 def test_growth_is_allowed():
-    """A field that is appended to a struct with a size, and a function that is added, break no program."""
+    """A field that is appended to a struct with a size, a reserved one that gets a name, and a function that is added break no program."""
     changed, complaints = broken(r"(typedef struct infer_store_info \{.*?)\n\} infer_store_info;", r"\1\n    uint64_t more;\n} infer_store_info;\nvoid infer_more(void);")
+    assert not changed and not complaints, (changed, complaints)
+    changed, complaints = broken(r"(typedef struct infer_event \{(?:(?!\n\} ).)*uint32_t )reserved;", r"\1choice;")
     assert not changed and not complaints, (changed, complaints)
 
 
