@@ -22,9 +22,10 @@ compiler_package() {
     esac
 }
 
-# missing CHECK PACKAGE: adds PACKAGE to $packages unless the check holds. A check is a command's name, or pc:NAME for a pkg-config file.
+# missing CHECK PACKAGE: adds PACKAGE to $packages unless the check holds. A check is a command's name, pc:NAME for a pkg-config file, or py:NAME for a Python module.
 missing() {
     case "$1" in
+        py:*) have python3 && python3 -c "import ${1#py:}" 2>/dev/null && return 0 ;;
         pc:*) have pkg-config && pkg-config --exists "${1#pc:}" && return 0 ;;
         *) have "$1" && return 0 ;;
     esac

@@ -27,8 +27,9 @@ class Error(Exception):
 
     def __str__(self) -> str:
         text = self.text or bytes(lib.infer_status_message(self.code)).decode()
-        if self.file and self.file not in text:
-            text = f"{self.file}: {text}"
+        for where in (self.place, self.file):
+            if where and where not in text:
+                text = f"{where}: {text}"
         return text if self.offset is None else f"{text} (byte {self.offset})"
 
 
