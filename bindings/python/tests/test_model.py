@@ -314,3 +314,38 @@ def test_a_log_that_raises_is_told_and_changes_nothing(tmp_path, monkeypatch):
 
     cache_without_folder(tmp_path, log)
     assert told and isinstance(told[0].exc_value, Raises)
+
+
+def test_estimate():
+    told = libinfer.Model.estimate(TINY, sessions=2)
+    assert told.n_ctx == 512 and told.total_bytes >= told.kv_bytes > 0
+    assert libinfer.Model.estimate(BYTES, sessions=2).kv_bytes == told.kv_bytes
+    budget = libinfer.Model.estimate(TINY, n_ctx=200).total_bytes
+    some = libinfer.Model.estimate(TINY, budget=budget)
+    assert 64 <= some.n_ctx < 512 and some.total_bytes <= budget
+    with pytest.raises(libinfer.LimitError):
+        libinfer.Model.estimate(TINY, budget=1000)
+    with pytest.raises(FileNotFoundError):
+        libinfer.Model.estimate("/nowhere/model.gguf")
+
+
+def test_memory_limit():
+    """What was told is enough; much less is refused, and all stays usable."""
+    told = libinfer.Model.estimate(TINY)
+    with libinfer.Engine(memory_limit=told.memory_bytes) as engine, libinfer.Model.open(TINY, engine=engine) as model, model.session() as session:
+        session.append([1] * 512)
+        session.step()
+        assert 0 < engine.info.memory_bytes <= engine.info.memory_peak <= told.memory_bytes == engine.info.memory_limit
+    session_bytes = told.kv_bytes + told.scratch_bytes
+    with libinfer.Engine(memory_limit=told.memory_bytes - session_bytes // 2) as engine, libinfer.Model.open(TINY, engine=engine) as model:
+        sessions = []
+        with pytest.raises(MemoryError) as caught:
+            for _ in range(8):
+                sessions.append(model.session())
+                sessions[-1].append([1] * 512)
+                sessions[-1].step()
+        assert isinstance(caught.value, libinfer.OutOfMemoryError) and "memory_limit" in str(caught.value)
+        del sessions[:]
+        with model.session() as session:
+            session.append([1, 2, 3])
+            session.step()

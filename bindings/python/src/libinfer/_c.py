@@ -401,6 +401,7 @@ class infer_engine_options(Structure):
     cache_dir_len: int
     cache_dir_bytes: int
     cache_write_bytes: int
+    memory_limit: int
     _fields_ = [
         ("size", c_uint32),
         ("cpu", c_int32),
@@ -418,6 +419,7 @@ class infer_engine_options(Structure):
         ("cache_dir_len", c_uint64),
         ("cache_dir_bytes", c_uint64),
         ("cache_write_bytes", c_uint64),
+        ("memory_limit", c_uint64),
     ]
 
 
@@ -428,6 +430,9 @@ class infer_engine_info(Structure):
     threads: int
     kv_bytes: int
     kv_budget: int
+    memory_bytes: int
+    memory_peak: int
+    memory_limit: int
     _fields_ = [
         ("size", c_uint32),
         ("cpu", c_int32),
@@ -435,6 +440,9 @@ class infer_engine_info(Structure):
         ("threads", c_uint32),
         ("kv_bytes", c_uint64),
         ("kv_budget", c_uint64),
+        ("memory_bytes", c_uint64),
+        ("memory_peak", c_uint64),
+        ("memory_limit", c_uint64),
     ]
 
 
@@ -675,6 +683,50 @@ class infer_model_memory(Structure):
         ("expert_bytes", c_uint64),
         ("expert_resident_bytes", c_uint64),
         ("own_bytes", c_uint64),
+    ]
+
+
+class infer_estimate_options(Structure):
+    size: int
+    kv_type: int
+    n_ctx: int
+    sessions: int
+    kv_recent: int
+    threads: int
+    budget: int
+    _fields_ = [
+        ("size", c_uint32),
+        ("kv_type", c_int32),
+        ("n_ctx", c_uint32),
+        ("sessions", c_uint32),
+        ("kv_recent", c_uint32),
+        ("threads", c_uint32),
+        ("budget", c_uint64),
+    ]
+
+
+class infer_estimate(Structure):
+    size: int
+    n_ctx: int
+    weight_bytes: int
+    mapped_bytes: int
+    own_bytes: int
+    kv_bytes: int
+    scratch_bytes: int
+    open_bytes: int
+    memory_bytes: int
+    total_bytes: int
+    _fields_ = [
+        ("size", c_uint32),
+        ("n_ctx", c_uint32),
+        ("weight_bytes", c_uint64),
+        ("mapped_bytes", c_uint64),
+        ("own_bytes", c_uint64),
+        ("kv_bytes", c_uint64),
+        ("scratch_bytes", c_uint64),
+        ("open_bytes", c_uint64),
+        ("memory_bytes", c_uint64),
+        ("total_bytes", c_uint64),
     ]
 
 
@@ -1379,6 +1431,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "infer_model_engine": (c_void_p, [c_void_p]),
     "infer_model_get_info": (c_int32, [c_void_p, POINTER(infer_model_info), POINTER(infer_error)]),
     "infer_model_get_memory": (c_int32, [c_void_p, POINTER(infer_model_memory), POINTER(infer_error)]),
+    "infer_model_estimate": (c_int32, [c_void_p, POINTER(infer_source), POINTER(infer_open_options), POINTER(infer_estimate_options), POINTER(infer_estimate), POINTER(infer_error)]),
     "infer_session_create": (c_int32, [c_void_p, POINTER(infer_session_options), POINTER(c_void_p), POINTER(infer_error)]),
     "infer_session_ref": (c_void_p, [c_void_p]),
     "infer_session_release": (None, [c_void_p]),

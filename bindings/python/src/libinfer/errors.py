@@ -1,7 +1,6 @@
 """Exceptions: one class for each status of the library, in families, and also of Python's own kind where there is one."""
 from __future__ import annotations
 
-
 from . import _c
 from ._library import lib
 

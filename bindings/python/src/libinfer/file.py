@@ -143,8 +143,7 @@ class File(Object):
         map: Map = Map.AUTO,
         cancel: Cancel | None = None,
     ) -> File:
-        made: File = open_with(cls, lib.infer_file_open, engine._h if engine else None, source, name, open_options(map), cancel)
-        return made
+        return open_with(cls, lib.infer_file_open, engine._h if engine else None, source, name, open_options(map), cancel)
 
     @property
     def metadata(self) -> Metadata:

@@ -14,10 +14,10 @@ from .adapters import Adapter
 from .engine import Engine
 from .enums import Fingerprint, KvType, Map, Pooling, TensorType, Verify
 from .file import File
-from .records import ModelInfo, ModelMemory
+from .records import Estimate, ModelInfo, ModelMemory
 from .session import Session, session_options
 from .state import Checkpoint, Path, open_checkpoint
-from .text import Template, Tokenizer, open_options, open_with
+from .text import Template, Tokenizer, open_options, open_with, with_source
 
 
 class Embedding(NamedTuple):
@@ -56,6 +56,32 @@ class Model(Object):
         info = self.info
         self._n_embd, self._vocab_size = info.n_embd, info.vocab_size
         return self
+
+    @staticmethod
+    def estimate(
+        source: Source,
+        *,
+        engine: Engine | None = None,
+        name: str = "",
+        map: Map = Map.AUTO,
+        open_n_ctx: int = 0,
+        quantise: TensorType | None = None,
+        n_ctx: int = 0,
+        sessions: int = 1,
+        kv_type: KvType = KvType.F16,
+        kv_recent: int = 0,
+        threads: int = 0,
+        budget: int = 0,
+        cancel: Cancel | None = None,
+    ) -> Estimate:
+        """What a model would take, opened like this, with so many full sessions of n_ctx elements; nothing but its head is read. With a budget in bytes and
+        n_ctx 0: the longest context that fits, or LimitError. open_n_ctx: n_ctx of open()."""
+        options, out = new(_c.infer_estimate_options), new(_c.infer_estimate)
+        fill(options, n_ctx=n_ctx, sessions=sessions, kv_type=int(kv_type), kv_recent=kv_recent, threads=threads, budget=budget)
+        handle = engine._h if engine else None
+        with_source(source, name, open_options(map, open_n_ctx, quantise or 0), cancel,
+                    lambda made, given: call(lib.infer_model_estimate, handle, made, given, byref(options), byref(out)))
+        return Estimate._of(out)
 
     @property
     def engine(self) -> Engine:

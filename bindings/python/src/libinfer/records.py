@@ -18,6 +18,9 @@ class EngineInfo:
     threads: int
     kv_bytes: int
     kv_budget: int
+    memory_bytes: int
+    memory_peak: int
+    memory_limit: int
 
     @classmethod
     def _of(cls, c: _c.infer_engine_info) -> EngineInfo:
@@ -27,6 +30,9 @@ class EngineInfo:
             threads=c.threads,
             kv_bytes=c.kv_bytes,
             kv_budget=c.kv_budget,
+            memory_bytes=c.memory_bytes,
+            memory_peak=c.memory_peak,
+            memory_limit=c.memory_limit,
         )
 
 
@@ -132,6 +138,35 @@ class ModelMemory:
             expert_bytes=c.expert_bytes,
             expert_resident_bytes=c.expert_resident_bytes,
             own_bytes=c.own_bytes,
+        )
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """infer_estimate"""
+
+    n_ctx: int
+    weight_bytes: int
+    mapped_bytes: int
+    own_bytes: int
+    kv_bytes: int
+    scratch_bytes: int
+    open_bytes: int
+    memory_bytes: int
+    total_bytes: int
+
+    @classmethod
+    def _of(cls, c: _c.infer_estimate) -> Estimate:
+        return cls(
+            n_ctx=c.n_ctx,
+            weight_bytes=c.weight_bytes,
+            mapped_bytes=c.mapped_bytes,
+            own_bytes=c.own_bytes,
+            kv_bytes=c.kv_bytes,
+            scratch_bytes=c.scratch_bytes,
+            open_bytes=c.open_bytes,
+            memory_bytes=c.memory_bytes,
+            total_bytes=c.total_bytes,
         )
 
 

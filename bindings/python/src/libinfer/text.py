@@ -5,10 +5,10 @@ import ctypes
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from ctypes import byref
-from typing import Any, NamedTuple, Union
+from typing import Any, Callable, NamedTuple, Union
 
 from . import _c, errors
-from ._core import Cancel, Handle, Object, address_of, call, cancel_arg, encode, fill, int_array, interruptible, make, new, text_at
+from ._core import Cancel, Handle, Object, ObjectT, T, address_of, call, cancel_arg, encode, fill, int_array, interruptible, make, new, text_at
 from ._library import lib
 from ._sources import Source, has_callbacks, opened
 from .engine import Engine
@@ -25,16 +25,22 @@ def open_options(map: Map = Map.AUTO, n_ctx: int = 0, quantise: int = 0) -> _c.i
     return options
 
 
-def open_with(kind: Any, function: Any, first: Handle | None, source: Source, name: str, options: _c.infer_open_options, cancel: Cancel | None) -> Any:
-    """What one of the library's open functions gives. Sources in Python run on the calling thread, and stop by raising."""
+def with_source(source: Source, name: str, options: _c.infer_open_options, cancel: Cancel | None, function: Callable[[Any, Any], T]) -> T:
+    """function(the source, the options). Sources in Python run on the calling thread, and stop by raising."""
 
-    def work(flag: Cancel | None) -> Any:
+    def work(flag: Cancel | None) -> T:
         with opened(source, name) as made:
             handle = cancel_arg(flag)
             options.cancel = handle.value if handle else None
-            return make(kind, function, first, byref(made), byref(options))
+            return function(byref(made), byref(options))
 
     return work(cancel) if has_callbacks(source) else interruptible(cancel, work)
+
+
+def open_with(kind: type[ObjectT], function: Any, first: Handle | None, source: Source, name: str, options: _c.infer_open_options,
+              cancel: Cancel | None) -> ObjectT:
+    """What one of the library's open functions gives."""
+    return with_source(source, name, options, cancel, lambda made, given: make(kind, function, first, made, given))
 
 
 class TokenInfo(NamedTuple):
@@ -55,8 +61,7 @@ class Tokenizer(Object):
     @classmethod
     def open(cls, source: Source, *, name: str = "", engine: Engine | None = None, cancel: Cancel | None = None) -> Tokenizer:
         """The tokenizer of a model file or folder, whose weights may be absent, or a tokenizer.json."""
-        made: Tokenizer = open_with(cls, lib.infer_tokenizer_open, engine._h if engine else None, source, name, open_options(), cancel)
-        return made
+        return open_with(cls, lib.infer_tokenizer_open, engine._h if engine else None, source, name, open_options(), cancel)
 
     @property
     def info(self) -> TokenizerInfo:
@@ -180,8 +185,7 @@ class Template(Object):
     @classmethod
     def open(cls, source: Source, *, name: str = "", engine: Engine | None = None, cancel: Cancel | None = None) -> Template:
         """The template in a model file; ChatML where it has none (is_fallback tells)."""
-        made: Template = open_with(cls, lib.infer_template_open, engine._h if engine else None, source, name, open_options(), cancel)
-        return made
+        return open_with(cls, lib.infer_template_open, engine._h if engine else None, source, name, open_options(), cancel)
 
     @property
     def is_fallback(self) -> bool:
