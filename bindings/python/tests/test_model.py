@@ -344,7 +344,7 @@ def test_memory_limit():
                 sessions.append(model.session())
                 sessions[-1].append([1] * 512)
                 sessions[-1].step()
-        assert isinstance(caught.value, libinfer.OutOfMemoryError) and "memory_limit" in str(caught.value)
+        assert isinstance(caught.value, libinfer.OutOfMemoryError)
         del sessions[:]
         with model.session() as session:
             session.append([1, 2, 3])

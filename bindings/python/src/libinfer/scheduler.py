@@ -13,7 +13,7 @@ from ctypes import byref
 from typing import Any, Callable, NamedTuple
 
 from . import _c, errors
-from ._core import Cancel, Object, Sampler, address_of, call, cancel_arg, encode, fill, int_array, interruptible, make, new, state, text_at, unraisable
+from ._core import Cancel, Handle, Object, Sampler, address_of, call, cancel_arg, encode, fill, int_array, interruptible, make, new, state, text_at, unraisable
 from ._library import lib
 from .adapters import Adapter, AdapterUse, use_array
 from .enums import Finish, KvType, RequestEventKind
@@ -132,7 +132,14 @@ class Request(Object):
                         raise errors.StateError(f"the thread that steps has ended: {scheduler._run.failure}") from scheduler._run.failure
                     scheduler._changed.wait()
                     continue
-            scheduler.step()
+                if scheduler.closed: # END comes when the last thread that is inside it has left
+                    scheduler._changed.wait(0.05)
+                    continue
+            try:
+                scheduler.step()
+            except errors.StateError:
+                if not scheduler.closed:
+                    raise
 
     def __iter__(self) -> Iterator[RequestEvent]:
         if self._callback is not None:
@@ -353,9 +360,16 @@ class Scheduler(Object):
         """Stops the thread and ends all requests as cancelled."""
         if self._inside == threading.get_ident():
             raise errors.StateError("a callback of the scheduler must not close it")
-        self.stop()
+        run = self._run
+        if run is not None:
+            run.stop()
         super().close()
-        self._deliver()
+        self._run = None # only now: who waits for events must not begin to step
+        del run
+        try:
+            self._deliver()
+        except Exception as error:
+            unraisable(error, "callback of a libinfer.Request")
         with self._changed:
             self._changed.notify_all()
 
@@ -365,22 +379,21 @@ class _Run:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.failure: BaseException | None = None
-        self._handle = scheduler._h
         self._stopping = False
-        weakref.finalize(scheduler, self._wake).atexit = False
-        self._thread = threading.Thread(target=self._work, args=(weakref.ref(scheduler),), name="libinfer scheduler", daemon=True)
+        handle = scheduler._h
+        # The only thing beside the thread that holds the handle: a scheduler that is dropped wakes its thread, which then ends.
+        self._wake = weakref.finalize(scheduler, lib.infer_scheduler_wake, handle)
+        self._wake.atexit = False
+        self._thread = threading.Thread(target=self._work, args=(weakref.ref(scheduler), handle), name="libinfer scheduler", daemon=True)
         self._thread.start()
-
-    def _wake(self) -> None:
-        lib.infer_scheduler_wake(self._handle)
 
     def stop(self) -> None:
         self._stopping = True
-        self._wake()
+        self._wake() # once
         if self._thread is not threading.current_thread():
             self._thread.join()
 
-    def _work(self, ref: weakref.ref[Scheduler]) -> None:
+    def _work(self, ref: weakref.ref[Scheduler], handle: Handle) -> None:
         while not self._stopping:
             scheduler = ref()
             if scheduler is None:
@@ -398,7 +411,7 @@ class _Run:
                 unraisable(error, "callback of a libinfer.Request")
             del scheduler
             if not more:
-                call(lib.infer_scheduler_wait, self._handle)
+                call(lib.infer_scheduler_wait, handle)
 
 
 _started: weakref.WeakSet[Scheduler] = weakref.WeakSet()
