@@ -293,6 +293,23 @@ bool os_error_full(int os_error)
     return os_error == ENOSPC || os_error == EDQUOT || os_error == EFBIG;
 }
 
+const char *os_error_text(int os_error)
+{
+    switch (os_error) {
+    case EACCES:
+    case EPERM: return ": permission denied";
+    case EISDIR: return ": it is a folder";
+    case ENOTDIR: return ": a part of the path is not a folder";
+    case EMFILE:
+    case ENFILE: return ": too many files are open";
+    case EROFS: return ": the file system is read-only";
+    case ENAMETOOLONG: return ": the name is too long";
+    case ELOOP: return ": a symbolic link that leads back to itself, or may not be followed";
+    case EIO: return ": the device failed";
+    default: return "";
+    }
+}
+
 static infer_status file_touch(const char *path)
 {
     return utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0 ? INFER_OK : INFER_ERROR_IO;

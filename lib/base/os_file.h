@@ -57,6 +57,8 @@ struct os_io {
 /* What an error number of `create` and `write` means. */
 bool os_error_exists(int os_error); /* the name is taken */
 bool os_error_full(int os_error);   /* disk, quota or the largest size of a file */
+/* What a user can do something about, in words that do not depend on the locale: ": permission denied". "" for others. */
+const char *os_error_text(int os_error);
 
 extern const struct os_io os_io_default;
 

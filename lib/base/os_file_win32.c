@@ -274,6 +274,17 @@ bool os_error_full(int os_error)
     return os_error == ERROR_DISK_FULL || os_error == ERROR_HANDLE_DISK_FULL || os_error == ERROR_FILE_TOO_LARGE;
 }
 
+const char *os_error_text(int os_error)
+{
+    switch (os_error) {
+    case ERROR_ACCESS_DENIED: return ": permission denied";
+    case ERROR_SHARING_VIOLATION: return ": another program uses it";
+    case ERROR_TOO_MANY_OPEN_FILES: return ": too many files are open";
+    case ERROR_WRITE_PROTECT: return ": the disk is write-protected";
+    default: return "";
+    }
+}
+
 static infer_status file_touch(const char *path)
 {
     WCHAR wide[PATH_UNITS];
