@@ -662,6 +662,7 @@ INFER_API infer_status infer_model_get_memory(const infer_model *model, infer_mo
  * drop them. Nor do what the system's threads take for their stacks, and what is made without the engine (see infer_allocator).
  * The prefix cache gives way to pages of sessions, as it does for kv_budget. docs/memory.md tells more, with measurements. */
 
+/* What shall be held at once. */
 typedef struct infer_estimate_options {
     uint32_t size;
     int32_t kv_type;    /* INFER_KV_* of the sessions */
