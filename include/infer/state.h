@@ -60,7 +60,8 @@ INFER_API infer_status infer_checkpoint_session(const infer_checkpoint *checkpoi
 /* ---- Stores ------------------------------------------------------------------------------------------------------ */
 
 /* Checkpoints by name. A name is UTF-8 of 1 to 255 bytes without '/' and control characters. Every call is atomic; all may be made from
- * any thread. */
+ * any thread. In a directory a call may say IO when its work is done: the text begins "done, but", and says that the folder could not be synced (it may not
+ * survive a crash); or that a checkpoint which was to be renamed has both names. */
 
 /* Limits of a store. */
 typedef struct infer_store_options {
@@ -211,7 +212,7 @@ typedef struct infer_save_options {
     uint32_t reserved;
 } infer_save_options;
 /* Writes a file: under a temporary name, synced, renamed over whatever had the name; so the path names the old file, or the new one whole, even after a
- * crash. Temporary files of processes that died in this folder are removed. options may be NULL. The checkpoint may be used meanwhile.
+ * crash (IO with a text that begins "done, but": it names the new one, which may not survive a crash). Temporary files of processes that died in this folder are removed. options may be NULL. The checkpoint may be used meanwhile.
  * Errors: IO (the text says when the disk is full), NOT_FOUND (the folder, or the parent), ARGUMENT (also a path that an ancestor has), UNSUPPORTED (no zstd in this build; a folder,
  * device or pipe has the name), LIMIT (the parent has 64 ancestors: save whole), CANCELLED, NO_MEMORY, those of opening the parent, FORMAT or CHANGED when the checkpoint itself came
  * from a file that is damaged. */

@@ -4,6 +4,7 @@
 
 #include "adapters/adapter_read.h"
 #include "base/os_file.h"
+#include "base/outfile.h"
 
 #define CONFIG_NAME "adapter_config.json"
 #define MAX_CONFIG ((uint64_t)16 << 20) /* bytes */
@@ -137,8 +138,9 @@ static infer_status is_folder(struct adapter_reader *r, bool *out)
     char *path = arena_strdup(&r->temp, s->name, (size_t)s->name_len);
     if (!path)
         return err_no_memory(r->err);
-    *out = r->a->env->io->list(path, any_name, NULL, &os_error) == INFER_OK;
-    return INFER_OK;
+    infer_status st = r->a->env->io->list(path, any_name, NULL, &os_error);
+    *out = st == INFER_OK;
+    return st == INFER_ERROR_IO ? outfile_failed(r->err, st, os_error, "look whether it is a folder") : INFER_OK;
 }
 
 static infer_status open_folder(struct adapter_reader *r)

@@ -241,6 +241,10 @@ static infer_status file_list(const char *dir, bool (*fn)(void *arg, const char 
     wide[n] = L'*';
     wide[n + 1] = 0;
     HANDLE h = FindFirstFileW(wide, &found);
+    if (h == INVALID_HANDLE_VALUE && GetLastError() == ERROR_DIRECTORY) { /* a file */
+        *os_error = ERROR_DIRECTORY;
+        return INFER_ERROR_NOT_FOUND;
+    }
     if (h == INVALID_HANDLE_VALUE)
         return failed(os_error);
     bool more = true;

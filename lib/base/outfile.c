@@ -22,6 +22,11 @@ infer_status outfile_failed(infer_error *err, infer_status st, int os_error, con
     return err_set(err, st, "cannot %s%s (system error %d)", what, os_error_text(os_error), os_error);
 }
 
+infer_status outfile_unsynced(infer_error *err, int os_error)
+{
+    return err_set(err, INFER_ERROR_IO, "done, but the folder could not be synced (system error %d): it may not survive a crash", os_error);
+}
+
 static bool separator(char c)
 {
 #ifdef _WIN32
@@ -206,7 +211,7 @@ static infer_status sync_name(const struct outfile *o, bool durable, infer_error
 {
     int os_error = 0;
     infer_status st = durable ? o->env->io->sync_dir(o->dir, &os_error) : INFER_OK;
-    return st == INFER_OK ? st : outfile_failed(err, st, os_error, "sync the folder");
+    return st == INFER_OK ? st : outfile_unsynced(err, os_error);
 }
 
 infer_status outfile_commit(struct outfile *o, bool durable, infer_error *err)

@@ -37,6 +37,8 @@ void outfile_clean(const struct env *env, const char *dir);
 /* The folder part of a path, "." when it has none. NULL: no memory. */
 char *outfile_dir(const struct env *env, const char *path, uint64_t len);
 infer_status outfile_failed(infer_error *err, infer_status st, int os_error, const char *what); /* "cannot WHAT: ..." */
+/* IO: all is done, but the folder could not be synced. */
+infer_status outfile_unsynced(infer_error *err, int os_error);
 
 /* Copies a file; blocks are shared where the file system can (FICLONE, copy_file_range). The copy appears whole or not at all. */
 infer_status outfile_clone(const struct env *env, const char *from, uint64_t from_len, const char *to, uint64_t to_len, bool replace,

@@ -202,7 +202,7 @@ static infer_status sync_store(const struct dir_store *d, infer_error *err)
 {
     int os_error = 0;
     infer_status st = env_of(d)->io->sync_dir(d->path, &os_error);
-    return st == INFER_OK ? st : outfile_failed(err, st, os_error, "sync the store's directory");
+    return st == INFER_OK ? st : outfile_unsynced(err, os_error);
 }
 
 /* ---- The calls */
@@ -290,8 +290,13 @@ static infer_status rename_paths(struct dir_store *d, const char *from, const ch
         st = io->rename(-1, from, to, &os_error);
     if (st != INFER_OK)
         return os_error_exists(os_error) ? INFER_ERROR_EXISTS : outfile_failed(err, st, os_error, "rename the file");
-    (void)io->unlink(from, &ignored); /* also when both were names of one file: rename leaves them alone then */
-    return sync_store(d, err);
+    st = io->unlink(from, &os_error); /* also when both were names of one file: rename leaves them alone then */
+    if (st == INFER_OK || st == INFER_ERROR_NOT_FOUND)
+        return sync_store(d, err);
+    st = outfile_failed(err, st, os_error, "remove the old name");
+    if (replace || io->unlink(to, &ignored) != INFER_OK)
+        st = err_set(err, INFER_ERROR_IO, "cannot remove the old name (system error %d): the checkpoint has both names now", os_error);
+    return st;
 }
 
 typedef infer_status (*pair_fn)(struct dir_store *d, const char *from, const char *to, bool replace, infer_error *err);

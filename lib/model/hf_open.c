@@ -3,6 +3,7 @@
 
 #include "base/fpenv.h"
 #include "base/os_file.h"
+#include "base/outfile.h"
 #include "formats/safetensors.h"
 #include "formats/tokenizer_json.h"
 #include "formats/torch.h"
@@ -157,8 +158,10 @@ static infer_status try_folder(struct hf_reader *r, infer_status st, struct infe
     int os_error = 0;
     if (st == INFER_ERROR_NO_MEMORY || st == INFER_ERROR_CANCELLED || st == INFER_ERROR_ARGUMENT || !opens_by_name(r->source))
         return st;
-    infer_status f = folder_itself(r);
-    if (f == INFER_OK && path && r->env->io->list(r->dir, any_name, NULL, &os_error) != INFER_OK)
+    infer_status f = folder_itself(r), listed = f == INFER_OK && path ? r->env->io->list(r->dir, any_name, NULL, &os_error) : f;
+    if (f == INFER_OK && listed == INFER_ERROR_IO && st == INFER_ERROR_UNSUPPORTED) /* no file, and no descriptor to see what else it is */
+        return outfile_failed(r->err, listed, os_error, "look into the folder");
+    if (f == INFER_OK && listed != INFER_OK)
         return st;
     if (f == INFER_OK)
         f = hf_read_json(r, CONFIG, &r->config);

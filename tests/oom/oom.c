@@ -139,6 +139,8 @@ static void check_failure(const struct world *w, const struct step *step, infer_
     struct seen after;
     if (!allowed(w->seam, st) || w->err.code != st || !w->err.text[0])
         fail_msg("%s: %s, error %d '%s' (%s, %s)", where, infer_status_name(st), (int)w->err.code, w->err.text, w->err.name, w->err.file);
+    if (w->seam->says && !strstr(w->err.text, w->seam->says))
+        fail_msg("%s: the text is '%s'", where, w->err.text);
     look(w, &after);
     for (int i = 0; i < OOM_SESSIONS; i++) {
         const infer_session_info *a = &before->info[i], *b = &after.info[i];
@@ -176,12 +178,14 @@ static bool run(const struct scenario *scenario, const struct seam *seam, uint64
             return true;
         }
         seam->arm(0, false);
+        w.late = strstr(w.err.text, "may not survive") || strstr(w.err.text, "both names");
         infer_error cleared;
         INFER_INIT(&cleared);
         w.err = cleared;
         st = step->run(&w, step->arg);
         if (st != INFER_OK)
             fail_msg("%s: and again afterwards: %s '%s' (%s, %s)", where, infer_status_name(st), w.err.text, w.err.name, w.err.file);
+        w.late = false;
     }
     bool reached = failed || (n && seam->calls() >= n);
     if (calls)
@@ -194,6 +198,7 @@ static bool run(const struct scenario *scenario, const struct seam *seam, uint64
 uint64_t oom_loop(const struct scenario *scenario, const struct seam *seam, const struct oom_plan *plan, uint64_t *of)
 {
     uint64_t want, got, total, tried = 0;
+    seam->forget();
     (void)run(scenario, seam, 0, ONE, &want, &total);
     (void)run(scenario, seam, 0, ONE, &got, NULL);
     if (want != got)

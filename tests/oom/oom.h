@@ -22,8 +22,10 @@ struct seam {
     void (*pause)(bool on);                   /* for what a test does itself */
     uint64_t (*calls)(void);                  /* since then */
     void (*check)(const char *when);          /* fails the test when something is left */
+    void (*forget)(void);                     /* what failed tests have left */
     const infer_allocator *allocator;         /* for engines; NULL: the C library's */
     bool leaves_files;                        /* temporary files may stay: what fails is their removal */
+    const char *says;                         /* what the text of the error must contain; NULL: anything */
     infer_status errors[OOM_ERRORS];          /* that a failure may become; ends at 0. None: calls must not fail at all */
 };
 
@@ -49,6 +51,7 @@ struct world {
     uint64_t n_ids;
     char text[8192]; /* what an answer has said so far, across failures */
     uint64_t text_len;
+    bool late;       /* the last failure came when all was done, or half: its text says so */
     uint64_t digest; /* of all results; a step adds to it when it succeeds */
 };
 

@@ -76,13 +76,16 @@ static void pause_(bool on)
 
 static void check(const char *when)
 {
-    int64_t n = blocks, size = bytes_live;
-    blocks = bytes_live = 0; /* the next scenario has nothing to do with it */
-    if (n || size)
-        fail_msg("%s: %lld blocks of %lld bytes are left", when, (long long)n, (long long)size);
+    if (blocks || bytes_live)
+        fail_msg("%s: %lld blocks of %lld bytes are left", when, (long long)blocks, (long long)bytes_live);
 }
 
-static const struct seam seam = {.name = "allocation", .arm = arm, .pause = pause_, .calls = calls_made, .check = check, .allocator = &allocator,
+static void forget(void)
+{
+    blocks = bytes_live = 0;
+}
+
+static const struct seam seam = {.name = "allocation", .arm = arm, .pause = pause_, .calls = calls_made, .check = check, .forget = forget, .allocator = &allocator,
                                  .errors = {INFER_ERROR_NO_MEMORY}};
 
 /* ---- one test for each scenario */
