@@ -300,7 +300,9 @@ typedef struct infer_engine_options {
 } infer_engine_options;
 
 /* An engine owns the device (today: the CPU), its threads and the memory of computed state. options may be NULL.
- * Errors: ARGUMENT, UNSUPPORTED (cpu), NO_MEMORY. Threads are started at the first step; when idle they sleep. */
+ * Errors: ARGUMENT, UNSUPPORTED (cpu), NO_MEMORY. Threads are started when there is work for them: at the first step, at
+ * quantising while a model opens, and anew after fork(). That call says THREAD when none can be started, and may be repeated; with some of them the engine
+ * goes on. When idle they sleep. */
 INFER_API infer_status infer_engine_create(const infer_engine_options *options, infer_engine **out, infer_error *err);
 INFER_API infer_engine *infer_engine_ref(infer_engine *engine);
 INFER_API void infer_engine_release(infer_engine *engine);
@@ -840,7 +842,7 @@ typedef struct infer_step_item {
  * or not asked for) and the item says INFER_ROWS_LAST, it is computed again. Of any other session the logits of the step before are
  * gone, also when this one fails.
  * Errors per item: LIMIT (KV budget), NO_MEMORY, NONFINITE, CANCELLED, CHANGED (a mapped file shrank), FORMAT (a page of a mapped
- * checkpoint file is damaged), HOST (the executor). */
+ * checkpoint file is damaged), HOST (the executor), THREAD (none of the engine's could be started). */
 INFER_API infer_status infer_step(infer_step_item *items, uint64_t count, infer_cancel *cancel, infer_error *err);
 
 /* Logits of row number `row` of the last step, in element order: vocab_size floats, borrowed until the session is used again.

@@ -325,13 +325,17 @@ infer_status pool_run(struct pool *p, uint64_t n_tasks, pool_fn fn, void *arg)
     struct fpenv guard = fpenv_enter();
     if (n_tasks > 1 && p->host.run) {
         st = run_on_host(p, n_tasks, fn, arg);
-    } else if (n_tasks > 1 && p->threads > 1 && pool_start(p, NULL) == INFER_OK && p->running > 0) {
-        open_job(p, n_tasks, fn, arg);
-        run_tasks(p, 0);
-        close_job(p);
     } else {
-        for (uint64_t i = 0; i < n_tasks; i++)
-            fn(arg, 0, i);
+        if (n_tasks > 1 && p->threads > 1)
+            st = pool_start(p, NULL);
+        if (n_tasks > 1 && st == INFER_OK && p->running > 0) {
+            open_job(p, n_tasks, fn, arg);
+            run_tasks(p, 0);
+            close_job(p);
+        } else {
+            for (uint64_t i = 0; i < n_tasks; i++)
+                fn(arg, 0, i);
+        }
     }
     fpenv_leave(guard);
     return st;

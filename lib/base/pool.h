@@ -26,7 +26,7 @@ uint32_t pool_threads(const struct pool *p); /* workers that a run may have */
 infer_status pool_start(struct pool *p, infer_error *err);
 /* Runs tasks 0 .. n_tasks - 1, claimed dynamically, and returns when all are done. Results must not depend on which worker ran what. One run at a
  * time: the engine's lock sees to it. Every worker computes under the floating-point guard.
- * HOST: the executor failed or broke its contract; all tasks have been run nevertheless. */
+ * HOST: the executor failed or broke its contract. THREAD, NO_MEMORY: those of pool_start. All tasks have been run nevertheless. */
 infer_status pool_run(struct pool *p, uint64_t n_tasks, pool_fn fn, void *arg);
 void pool_destroy(struct pool *p); /* may be NULL */
 

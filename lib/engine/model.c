@@ -87,8 +87,10 @@ static infer_status run_tasks(void *arg, uint64_t n_tasks, pool_fn fn, void *job
         return st;
     struct fpenv fp = fpenv_enter();
     struct pool *pool = cpu_device_pool(c.engine->dev);
-    if (pool && pool_run(pool, n_tasks, convert, &c) != INFER_OK)
-        st = err_set(err, INFER_ERROR_HOST, "the host's executor failed");
+    if (pool)
+        st = pool_run(pool, n_tasks, convert, &c);
+    if (st != INFER_OK)
+        err_set(err, st, st == INFER_ERROR_HOST ? "the host's executor failed" : "none of the engine's threads could be started");
     for (uint64_t i = 0; i < n_tasks && !pool; i++)
         convert(&c, 0, i);
     fpenv_leave(fp);

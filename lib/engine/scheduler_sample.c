@@ -41,7 +41,7 @@ void scheduler_sample(infer_scheduler *s, struct answer *const *answers, uint32_
     if (n_many == 1) {
         take(many.answers[0], NULL);
     } else if (n_many && engine_take(e, cancel, NULL) == INFER_OK) {
-        (void)pool_run(pool, n_many, take_one, &many); /* fails with an executor only */
+        (void)pool_run(pool, n_many, take_one, &many); /* where no thread can be started, it is done all the same */
         engine_give(e);
     } else {
         for (uint32_t i = 0; i < n_many; i++) {

@@ -588,6 +588,8 @@ static infer_status op_sync(struct device *dev, infer_error *err)
         return err_no_memory(err);
     if (s == INFER_ERROR_CANCELLED)
         return err_set(err, s, "cancelled");
+    if (s == INFER_ERROR_THREAD)
+        return err_set(err, s, "none of the engine's threads could be started");
     if (s == INFER_ERROR_HOST)
         return err_set(err, s, "the executor failed, or did not run each task once");
     return s ? err_set(err, s, "an operation that the CPU device does not support") : INFER_OK;
