@@ -853,7 +853,8 @@ INFER_API infer_status infer_session_logits(const infer_session *session, uint64
 /* ---- Sampling ---------------------------------------------------------------------------------------------------- */
 
 /* May change the logits before sampling: vocab_size floats, in place; -INFINITY forbids a token, NaN and +INFINITY are errors. ids: the session's
- * elements so far. Returns 0, or a negative infer_status, which ends the call. */
+ * elements so far. Returns 0, or a negative infer_status, which ends the call. It may call the library, for other sessions too, and of its own
+ * session infer_session_get_info and infer_session_release: then what the call has to tell is gone when it returns. */
 typedef infer_status (*infer_logits_fn)(void *user, float *logits, uint64_t vocab_size, const int32_t *ids,
                                         uint64_t count);
 

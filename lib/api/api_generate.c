@@ -23,10 +23,13 @@ static infer_status next(infer_session *s, infer_event *event, infer_cancel *can
     infer_status st = api_not_null(s, "session", err);
     if (st == INFER_OK)
         st = API_CHECK_OUT(event, infer_event, err);
-    if (st == INFER_OK)
-        st = generate_next(s, &ev, cancel, err);
+    if (st != INFER_OK)
+        return st;
+    infer_session *held = infer_session_ref(s); /* a logits callback may release its own handle */
+    st = generate_next(held, &ev, cancel, err);
     if (st == INFER_OK)
         API_PUT_OUT(event, &ev);
+    session_release(held);
     return st;
 }
 

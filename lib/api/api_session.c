@@ -358,9 +358,11 @@ static infer_status sample(infer_session *s, infer_sample_result *out, infer_err
     if (st != INFER_OK)
         return st;
     infer_sample_result r = {.size = (uint32_t)sizeof r};
-    st = session_sample(s, &r, err);
+    infer_session *held = infer_session_ref(s); /* a logits callback may release its own handle */
+    st = session_sample(held, &r, err);
     if (st == INFER_OK)
         API_PUT_OUT(out, &r);
+    session_release(held);
     return st;
 }
 

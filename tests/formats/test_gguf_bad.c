@@ -269,6 +269,11 @@ static void test_n06_layout(void **state)
         one_tensor(&b, INFER_TYPE_F32, 1, eight, offsets[i].offset);
         expect(&b, offsets[i].status, "w", offsets[i].says);
     }
+    gb_header(&b, 3, 3, 0); /* the sum of their sizes wraps, that of no two */
+    for (uint64_t i = 0; i < 3; i++)
+        gb_tensor(&b, (const char *const[]){"x", "y", "z"}[i], INFER_TYPE_I8, 1, (uint64_t[]){0x6000000000000000u}, i * 0x6000000000000000u);
+    gb_align(&b, 32), gb_u64(&b, 0);
+    expect(&b, INFER_ERROR_TRUNCATED, "x", "ends at byte");
     for (int order = 0; order < 3; order++) { /* overlap: in order, reversed, the same place */
         const uint64_t at[3][2] = {{0, 4064}, {4064, 0}, {0, 0}};
         gb_header(&b, 3, 2, 0);

@@ -238,10 +238,12 @@ WRAP(int, mkdir, const char *path, mode_t mode)
     return fails(OS_MKDIR) ? -1 : __real_mkdir(path, mode);
 }
 
-WRAP(DIR *, opendir, const char *path)
+/* Takes the descriptor over. */
+WRAP(DIR *, fdopendir, int fd)
 {
-    DIR *d = fails(OS_OPEN) ? NULL : __real_opendir(path);
+    DIR *d = fails(OS_OPEN) ? NULL : __real_fdopendir(fd);
     held.folders += d && !os.paused;
+    held.descriptors -= d && !os.paused;
     return d;
 }
 
