@@ -241,7 +241,7 @@ WRAP(int, mkdir, const char *path, mode_t mode)
 /* Takes the descriptor over. */
 WRAP(DIR *, fdopendir, int fd)
 {
-    DIR *d = fails(OS_OPEN) ? NULL : __real_fdopendir(fd);
+    DIR *d = fails(OS_LIST) ? NULL : __real_fdopendir(fd);
     held.folders += d && !os.paused;
     held.descriptors -= d && !os.paused;
     return d;

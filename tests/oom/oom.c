@@ -155,6 +155,8 @@ static void check_failure(const struct world *w, const struct step *step, infer_
 /* One run. Returns whether the n-th use was reached; *digest of its results, 0 when the host gave up. */
 static bool run(const struct scenario *scenario, const struct seam *seam, uint64_t n, enum mode mode, uint64_t *digest, uint64_t *calls)
 {
+    /* a failure must be told by the step in which it comes, not by a later one */
+    bool tells = n && seam->tells && !scenario->makes_up;
     struct world w = {.scenario = scenario, .seam = seam, .digest = 0xcbf29ce484222325u};
     bool failed = false;
     INFER_INIT(&w.err);
@@ -166,6 +168,8 @@ static bool run(const struct scenario *scenario, const struct seam *seam, uint64
         infer_status st = step->run(&w, step->arg);
         snprintf(where, sizeof where, "%s: %s %llu (%s) fails: %s", scenario->name, seam->name, (unsigned long long)n, mode_names[mode],
                  step->name);
+        if (st == INFER_OK && tells && !failed && seam->calls() >= n)
+            fail_msg("%s, and it is not told", where);
         if (st == INFER_OK)
             continue;
         if (failed || !n || seam->calls() < n)

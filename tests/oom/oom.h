@@ -24,6 +24,7 @@ struct seam {
     void (*check)(const char *when);          /* fails the test when something is left */
     void (*forget)(void);                     /* what failed tests have left */
     const infer_allocator *allocator;         /* for engines; NULL: the C library's */
+    bool tells;                               /* every failure must be told, where the scenario does not say that it may be made up for */
     bool leaves_files;                        /* temporary files may stay: what fails is their removal */
     const char *says;                         /* what the text of the error must contain; NULL: anything */
     infer_status errors[OOM_ERRORS];          /* that a failure may become; ends at 0. None: calls must not fail at all */
@@ -69,6 +70,7 @@ struct scenario {
     const struct step *steps; /* the last has no name */
     uint32_t threads;         /* of the engine; 0: 1 */
     bool cache, cache_dir, executor;
+    bool makes_up; /* for files that cannot be written: the engine does without */
 };
 
 extern const struct scenario oom_files[], oom_sessions[], oom_state[], oom_more[]; /* the last of each has no name */

@@ -365,10 +365,10 @@ static const struct step templates[] = {ENGINE, {"parse a template", parse_templ
     {"open a model's template", open_template, 0, 0}, {"render ChatML", render, 0, 0}, {0}};
 
 const struct scenario oom_files[] = {
-    {"gguf", gguf, 0, 0, 0, 0}, {"quantise at open", quantise, 0, 0, 0, 0}, {"safetensors", safetensors, 0, 0, 0, 0},
-    {"folder with a tokenizer", bert_folder, 0, 0, 0, 0}, {"torch", torch, 0, 0, 0, 0}, {"split", split, 0, 0, 0, 0},
-    {"without an engine", alone, 0, 0, 0, 0}, {"tokenizers of GGUF", tokenizers_gguf, 0, 0, 0, 0}, {"tokenizer.json", tokenizers_json, 0, 0, 0, 0},
-    {"template", templates, 0, 0, 0, 0}, {0},
+    {"gguf", gguf, 0, 0, 0, 0, 0}, {"quantise at open", quantise, 0, 0, 0, 0, 0}, {"safetensors", safetensors, 0, 0, 0, 0, 0},
+    {"folder with a tokenizer", bert_folder, 0, 0, 0, 0, 0}, {"torch", torch, 0, 0, 0, 0, 0}, {"split", split, 0, 0, 0, 0, 0},
+    {"without an engine", alone, 0, 0, 0, 0, 0}, {"tokenizers of GGUF", tokenizers_gguf, 0, 0, 0, 0, 0}, {"tokenizer.json", tokenizers_json, 0, 0, 0, 0, 0},
+    {"template", templates, 0, 0, 0, 0, 0}, {0},
 };
 
 void scenes_make(void)
