@@ -49,6 +49,18 @@ int tempdir_count(const char *prefix)
     return walk(prefix, 0);
 }
 
+void tempdir_clear(const char *suffix)
+{
+    DIR *d = opendir(dir);
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        size_t n = strlen(e->d_name), k = strlen(suffix);
+        if (n >= k && strcmp(e->d_name + n - k, suffix) == 0)
+            (void)unlink(tempdir_path(e->d_name));
+    }
+    if (d)
+        closedir(d);
+}
+
 void tempdir_remove(void)
 {
     (void)walk("", 1);

@@ -12,6 +12,7 @@ void tempdir_remove(void);
 const char *tempdir_path(const char *name);
 /* Files whose name begins so (""; all). */
 int tempdir_count(const char *prefix);
+void tempdir_clear(const char *suffix); /* removes those whose names end so */
 void tempdir_write(const char *name, const void *data, size_t n);
 int64_t tempdir_size(const char *name); /* -1: no such file */
 

@@ -262,7 +262,8 @@ infer_status adapter_read_peft_lora(struct adapter_reader *r)
     struct lora_list l;
     infer_status st = list_begin(&l, r);
     for (uint64_t i = 0; i < r->a->file->n_tensors && st == INFER_OK; i++)
-        st = add_peft(&l, &r->a->file->tensors[i]);
+        st = cancel_is_set(r->cancel) ? err_set(r->err, INFER_ERROR_CANCELLED, "cancelled while reading the adapter")
+                                      : add_peft(&l, &r->a->file->tensors[i]);
     if (st == INFER_OK)
         st = list_end(&l);
     for (uint64_t i = 0; i < l.n && st == INFER_OK; i++)
@@ -391,7 +392,8 @@ infer_status adapter_read_gguf_lora(struct adapter_reader *r)
         return st;
     st = list_begin(&l, r);
     for (uint64_t i = 0; i < r->a->file->n_tensors && st == INFER_OK; i++)
-        st = add_gguf(&l, &r->a->file->tensors[i]);
+        st = cancel_is_set(r->cancel) ? err_set(r->err, INFER_ERROR_CANCELLED, "cancelled while reading the adapter")
+                                      : add_gguf(&l, &r->a->file->tensors[i]);
     if (st == INFER_OK)
         st = list_end(&l);
     for (uint64_t i = 0; i < l.n && st == INFER_OK; i++) /* alpha 0: the numbers hold the scale */

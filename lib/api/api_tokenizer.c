@@ -13,7 +13,7 @@ infer_status infer_tokenizer_open(infer_engine *engine, const infer_source *sour
     if (st == INFER_OK)
         st = api_open_file(engine, source, options, HF_AS_TEXT, &file, &e);
     if (st == INFER_OK)
-        st = tokenizer_create(file->env, file, out, &e);
+        st = tokenizer_create(file->env, file, NULL, out, &e);
     file_release(file);
     return api_done(err, &e, st);
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/num.h"
 #include "base/utf8.h"
 
@@ -77,6 +78,8 @@ bool json_scan_open(struct json_scan *s, char bracket)
 bool json_scan_more(struct json_scan *s, char bracket)
 {
     char c = json_scan_peek(s);
+    if ((++s->looks & 1023) == 0 && s->st == INFER_OK && cancel_is_set(s->cancel))
+        s->st = err_set(s->err, INFER_ERROR_CANCELLED, "cancelled while reading JSON");
     if (s->st != INFER_OK)
         return false;
     bool first = s->first;

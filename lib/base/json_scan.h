@@ -23,6 +23,8 @@ struct json_scan {
     infer_status st;
     uint32_t depth;
     bool first; /* nothing was read yet in the innermost container */
+    const struct infer_cancel *cancel; /* set after init, or NULL: ends it with CANCELLED */
+    uint32_t looks;
 };
 
 /* Reads on from text[pos]. err may be NULL. */

@@ -246,7 +246,9 @@ static infer_status load_group(struct loader *l, uint32_t g)
     const struct kv_seq *k = &l->s->kv[g];
     if (!k->page_bytes)
         return INFER_OK;
-    infer_status st = section_of(l->file, CKPT_PLACES, g, &s, l->err);
+    infer_status st = check_cancel(l);
+    if (st == INFER_OK)
+        st = section_of(l->file, CKPT_PLACES, g, &s, l->err);
     if (st == INFER_OK)
         st = kv_file_places(l->file, s, k->page_bytes, &places, &n, &owned, l->err);
     if (st != INFER_OK)
@@ -505,6 +507,8 @@ infer_status checkpoint_open(infer_model *model, const char *path, uint64_t len,
     infer_status st = kv_file_open(model->engine->env, path, len, &fo, cancel, &l.file, err);
     if (st == INFER_OK)
         st = ckpt_read_state(l.file, &state, err);
+    if (st == INFER_OK)
+        st = check_cancel(&l);
     if (st == INFER_OK)
         st = check_origin(&l, model);
     if (st == INFER_OK)

@@ -21,10 +21,10 @@ static bool fatal(infer_status st)
     return st == INFER_ERROR_NO_MEMORY || st == INFER_ERROR_CANCELLED;
 }
 
-static infer_status open_text(infer_model *m, infer_error *err)
+static infer_status open_text(infer_model *m, const infer_cancel *cancel, infer_error *err)
 {
     infer_error e = {0};
-    infer_status st = tokenizer_create(m->engine->env, m->file, &m->tokenizer, &e);
+    infer_status st = tokenizer_create(m->engine->env, m->file, cancel, &m->tokenizer, &e);
     if (st != INFER_OK) {
         keep_problem(m->tokenizer_problem, &e);
         if (fatal(st)) {
@@ -125,7 +125,7 @@ static infer_status open_as(infer_engine *engine, const infer_source *source, co
     if (st == INFER_OK)
         st = open_net(m, options->cancel, err);
     if (st == INFER_OK)
-        st = open_text(m, err);
+        st = open_text(m, options->cancel, err);
     if (st != INFER_OK) {
         model_release(m);
         return st;

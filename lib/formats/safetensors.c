@@ -11,6 +11,7 @@
 #define LENGTH_BYTES 8u
 #define HEADER_MEMORY(n) ((size_t)(n) * 16 + 65536) /* the tree of a real header takes 5 to 8 times its size */
 #define COPY_ALIGN ((uint64_t)64)
+#define COPY_PIECE ((uint64_t)1 << 20) /* between looks at the cancel flag */
 #define METADATA "__metadata__"
 
 struct reader {
@@ -251,9 +252,12 @@ static infer_status copy_tensors(struct reader *r, struct blob *to)
         struct file_tensor *t = &r->f->tensors[i];
         if (is_aligned(t))
             continue;
-        if (cancel_is_set(r->cancel))
-            return err_set(r->err, INFER_ERROR_CANCELLED, "cancelled while copying tensors");
-        memcpy((uint8_t *)to->owned + at, t->data, (size_t)t->bytes);
+        for (uint64_t from = 0, n; from < t->bytes; from += n) {
+            n = t->bytes - from < COPY_PIECE ? t->bytes - from : COPY_PIECE;
+            if (cancel_is_set(r->cancel))
+                return err_set(r->err, INFER_ERROR_CANCELLED, "cancelled while copying tensors");
+            memcpy((uint8_t *)to->owned + at + from, (const uint8_t *)t->data + from, (size_t)n);
+        }
         t->part = 1;
         t->offset = at;
         t->data = to->data + at;

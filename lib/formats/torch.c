@@ -323,11 +323,11 @@ static infer_status walk(struct reader *r, const struct pickle_value *root)
 
 /* ---- Copies ---- */
 
-static void gather(const struct strided *s, uint8_t *to, uint64_t element)
+static void gather(const struct strided *s, uint8_t *to, uint64_t element, const infer_cancel *cancel)
 {
     for (uint64_t d = 0; d < s->sizes[3]; d++)
         for (uint64_t c = 0; c < s->sizes[2]; c++)
-            for (uint64_t b = 0; b < s->sizes[1]; b++) {
+            for (uint64_t b = 0; b < s->sizes[1] && !cancel_is_set(cancel); b++) {
                 const uint8_t *row = s->from + (d * s->strides[3] + c * s->strides[2] + b * s->strides[1]) * element;
                 for (uint64_t a = 0; a < s->sizes[0]; a++, to += element)
                     memcpy(to, row + a * s->strides[0] * element, (size_t)element);
@@ -340,9 +340,9 @@ static infer_status fill_copies(struct reader *r, struct blob *to)
     for (uint64_t i = 0; i < r->n_strided; i++) {
         struct file_tensor *t = &r->f->tensors[r->strided[i].tensor];
         uint64_t element = dtype_of(t->type)->bytes;
+        gather(&r->strided[i], (uint8_t *)to->owned + at, element, r->cancel);
         if (cancel_is_set(r->cancel))
             return err_set(r->err, INFER_ERROR_CANCELLED, "cancelled while copying tensors");
-        gather(&r->strided[i], (uint8_t *)to->owned + at, element);
         t->part = 1;
         t->offset = at;
         t->data = to->data + at;

@@ -338,17 +338,18 @@ static void put_directory(struct hf_reader *r, struct buf *b, uint64_t *data)
 }
 
 /* [rows][cols] -> [cols][rows], in squares that stay in the cache. */
-static void transpose(uint8_t *dst, const uint8_t *src, uint64_t rows, uint64_t cols, size_t elem)
+static void transpose(uint8_t *dst, const uint8_t *src, uint64_t rows, uint64_t cols, size_t elem, const infer_cancel *cancel)
 {
     const uint64_t side = 32;
-    for (uint64_t r0 = 0; r0 < rows; r0 += side)
+    for (uint64_t r0 = 0; r0 < rows && !cancel_is_set(cancel); r0 += side)
         for (uint64_t c0 = 0; c0 < cols; c0 += side)
             for (uint64_t i = r0; i < rows && i < r0 + side; i++)
                 for (uint64_t k = c0; k < cols && k < c0 + side; k++)
                     memcpy(dst + (k * rows + i) * elem, src + (i * cols + k) * elem, elem);
 }
 
-static void make_tensor(const struct hf_made *m, uint8_t *dst)
+/* A set flag leaves the tensor undone. */
+static void make_tensor(const struct hf_made *m, uint8_t *dst, const infer_cancel *cancel)
 {
     const struct file_tensor *t = m->from;
     float *x = (float *)(void *)dst;
@@ -357,7 +358,7 @@ static void make_tensor(const struct hf_made *m, uint8_t *dst)
         return;
     }
     if (m->how == HF_TRANSPOSE) {
-        transpose(dst, t->data, t->dims[1], t->dims[0], dtype_of(t->type)->bytes);
+        transpose(dst, t->data, t->dims[1], t->dims[0], dtype_of(t->type)->bytes, cancel);
         return;
     }
     for (uint64_t i = 0; m->rows && i < m->dims[1]; i++)
@@ -387,11 +388,11 @@ static infer_status make_part(struct hf_reader *r, struct buf *head, struct blob
     memset(out->owned, 0, (size_t)out->size); /* the padding too */
     memcpy(out->owned, head->data, head->len);
     for (size_t i = 0; i < r->n_made; i++) {
+        make_tensor(&r->made[i], (uint8_t *)out->owned + head->len + r->made[i].offset, r->o->cancel);
         if (cancel_is_set(r->o->cancel)) {
             blob_close(out);
             return err_set(r->err, INFER_ERROR_CANCELLED, "cancelled while opening the model");
         }
-        make_tensor(&r->made[i], (uint8_t *)out->owned + head->len + r->made[i].offset);
     }
     return INFER_OK;
 }

@@ -198,6 +198,12 @@ static uint32_t *place_of(const struct net *net, const struct net_adapter *a, ui
     return &a->at[slot == SLOT_OUTPUT ? outputs : layer * SLOT_LAYER_COUNT + (uint32_t)slot - SLOT_GLOBAL_COUNT];
 }
 
+/* The device is asked between matrices whether somebody wants this to end: its sync then says so. */
+static bool goes_on(const struct binding *b)
+{
+    return !b->a->dev->ops->stopped(b->a->dev);
+}
+
 /* The part of B with the rows of one slot. */
 static infer_status bind_part(struct binding *b, const struct adapter_target *t, enum slot slot, uint64_t first, uint64_t rows, struct net_lora *l)
 {
@@ -239,7 +245,7 @@ static infer_status bind_loras(struct binding *b)
 {
     infer_status st = INFER_OK;
     for (uint64_t i = 0; i < b->data->n_targets && st == INFER_OK; i++)
-        st = bind_target(b, &b->data->targets[i]);
+        st = goes_on(b) ? bind_target(b, &b->data->targets[i]) : b->a->dev->ops->sync(b->a->dev, b->err);
     return st;
 }
 
@@ -289,7 +295,7 @@ static infer_status bind_directions(struct binding *b)
 {
     infer_status st = INFER_OK;
     for (uint32_t i = 0; i < b->data->n_directions && st == INFER_OK; i++)
-        st = bind_direction(b, &b->data->directions[i]);
+        st = goes_on(b) ? bind_direction(b, &b->data->directions[i]) : b->a->dev->ops->sync(b->a->dev, b->err);
     return st;
 }
 
@@ -333,7 +339,7 @@ static infer_status bind_prefix(struct binding *b)
     float *row = mem_array(&b->a->env->alloc, (size_t)(layers * 2 * width), sizeof *row), *out = (float *)(void *)(b->own + at);
     if (!row)
         return err_no_memory(b->err);
-    for (uint64_t r = 0; r < n; r++) {
+    for (uint64_t r = 0; r < n && goes_on(b); r++) {
         read_floats(&d->rows, r, row);
         for (uint64_t l = 0; l < layers; l++) {
             put_keys(b, out + ((2 * l) * n + r) * width, row + 2 * l * width);

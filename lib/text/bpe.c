@@ -90,6 +90,8 @@ infer_status bpe_open(struct infer_tokenizer *t, infer_error *err)
         st = take_merge(t, b, s, err);
         if (st == INFER_OK && b->n == BATCH)
             st = flush_merges(t, b, err);
+        if (st == INFER_OK && b->n == 0)
+            st = tokenizer_goes_on(t, err);
     }
     if (st == INFER_OK)
         st = flush_merges(t, b, err);

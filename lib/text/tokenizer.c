@@ -76,11 +76,17 @@ static infer_status load(struct infer_tokenizer *t, infer_error *err)
                                                                                           : FORM_BYTE_LEVEL;
     st = vocab_load(&t->v, &t->env->alloc, t->file, form, spm || unigram, err);
     if (st == INFER_OK)
+        st = tokenizer_goes_on(t, err);
+    if (st == INFER_OK)
         st = special_load(t, err);
     if (st == INFER_OK)
         st = vocab_index(&t->v, t->file, err);
     if (st == INFER_OK)
+        st = tokenizer_goes_on(t, err);
+    if (st == INFER_OK)
         st = special_build(t, err);
+    if (st == INFER_OK)
+        st = tokenizer_goes_on(t, err);
     if (st == INFER_OK && (spm || unigram))
         st = load_charsmap(t, err);
     if (st != INFER_OK)
@@ -96,7 +102,7 @@ static infer_status load(struct infer_tokenizer *t, infer_error *err)
     }
 }
 
-infer_status tokenizer_create(const struct env *env, struct infer_file *file, infer_tokenizer **out, infer_error *err)
+infer_status tokenizer_create(const struct env *env, struct infer_file *file, const infer_cancel *cancel, infer_tokenizer **out, infer_error *err)
 {
     infer_tokenizer *t = mem_zalloc(&env->alloc, sizeof *t);
     if (!t)
@@ -104,9 +110,11 @@ infer_status tokenizer_create(const struct env *env, struct infer_file *file, in
     ref_init(&t->ref);
     t->env = env_ref(env);
     t->file = file_ref(file);
+    t->cancel = cancel;
     struct fpenv fp = fpenv_enter(); /* scores are floats */
     infer_status st = load(t, err);
     fpenv_leave(fp);
+    t->cancel = NULL;
     if (st == INFER_OK)
         *out = t;
     else

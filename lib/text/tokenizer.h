@@ -7,7 +7,7 @@
 
 /* Reads the tokenizer in a file's metadata; keeps a reference on the file and on env.
  * Errors: MISSING (no tokenizer), UNSUPPORTED (an unknown kind or pre-tokenizer), VALUE, LIMIT, NO_MEMORY; key and file are set. */
-infer_status tokenizer_create(const struct env *env, struct infer_file *file, infer_tokenizer **out, infer_error *err);
+infer_status tokenizer_create(const struct env *env, struct infer_file *file, const infer_cancel *cancel, infer_tokenizer **out, infer_error *err);
 infer_tokenizer *tokenizer_ref(infer_tokenizer *t); /* returns t */
 void tokenizer_release(infer_tokenizer *t);         /* t may be NULL */
 

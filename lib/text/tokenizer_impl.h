@@ -3,6 +3,7 @@
 #define TEXT_TOKENIZER_IMPL_H
 
 #include "base/buf.h"
+#include "base/cancel.h"
 #include "text/charsmap.h"
 #include "text/merge.h"
 #include "text/pairs.h"
@@ -42,7 +43,14 @@ struct infer_tokenizer {
     float unk_score;           /* Unigram */
     bool lowercase, strip_accents; /* WordPiece */
     struct tokjson *json;          /* tokenizer.json: NULL when the tokenizer is GGUF's */
+    const infer_cancel *cancel;    /* while it is made */
 };
+
+/* Between pieces of the work of making one. */
+static inline infer_status tokenizer_goes_on(const struct infer_tokenizer *t, infer_error *err)
+{
+    return cancel_is_set(t->cancel) ? err_set(err, INFER_ERROR_CANCELLED, "cancelled while reading the tokenizer") : INFER_OK;
+}
 
 /* Where one encoding keeps its scratch memory. */
 struct encoder {

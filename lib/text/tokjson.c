@@ -359,6 +359,8 @@ static infer_status open_parts(struct tj_reader *r, struct parts *p)
         st = open_steps(r, p);
     if (st == INFER_OK)
         st = tj_read_vocab(r, &p->lists);
+    if (st == INFER_OK)
+        st = tokenizer_goes_on(r->t, r->err);
     if (st != INFER_OK)
         return st;
     r->base = p->model_at;
@@ -375,6 +377,8 @@ static infer_status open_parts(struct tj_reader *r, struct parts *p)
         st = added_build(r);
     if (st == INFER_OK)
         st = tj_model_open(r->t, r->err);
+    if (st == INFER_OK)
+        st = tokenizer_goes_on(r->t, r->err);
     return st == INFER_OK ? tj_read_merges(r, p->lists.merges) : st;
 }
 
@@ -398,6 +402,7 @@ infer_status tokjson_open(struct infer_tokenizer *t, infer_error *err)
     struct parts p = {.has_model = false};
     struct json_scan s;
     json_scan_init(&s, &t->env->alloc, r.text, r.len, 0, err);
+    s.cancel = t->cancel;
     st = json_scan_utf8(&s) ? scan_file(&r, &s, &p) : scan_failed(&r, &s);
     json_scan_free(&s);
     if (st == INFER_OK && (!p.has_model || !p.lists.vocab.len))

@@ -144,6 +144,7 @@ static infer_status scan_list(struct lists *l, struct json_text span, void (*sca
         return INFER_OK;
     size_t at = (size_t)(span.p - r->text);
     json_scan_init(&l->s, &r->t->env->alloc, r->text, at + span.len, at, r->err);
+    l->s.cancel = r->t->cancel;
     if (too_big(&l->s))
         (void)list_fail(l, INFER_ERROR_LIMIT, "files of 4 GiB are not supported");
     scan(l);
@@ -443,6 +444,7 @@ static void open_merges(struct merge_batch *b, struct json_text merges)
     const struct tj_reader *r = b->r;
     size_t at = (size_t)(merges.p - r->text);
     json_scan_init(&b->s, &r->t->env->alloc, r->text, at + merges.len, at, r->err);
+    b->s.cancel = r->t->cancel;
 }
 
 /* How many merges there are, so that the table has the right size. */

@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     infer_source s = {.size = (uint32_t)sizeof s, .kind = INFER_SOURCE_MEMORY, .data = data, .length = size};
     if (file_open(&env_default, &s, INFER_MAP_AUTO, NULL, &f, &err) != INFER_OK)
         return 0;
-    if (tokenizer_create(&env_default, f, &t, &err) == INFER_OK) {
+    if (tokenizer_create(&env_default, f, NULL, &t, &err) == INFER_OK) {
         size_t tail = size < MAX_TEXT ? size : MAX_TEXT;
         look_at_tokens(t);
         round_trip(t, text, sizeof text - 1, INFER_TOKENIZE_ADD_SPECIAL);

@@ -305,7 +305,7 @@ static infer_status scenario(struct test_alloc *ta, const char *path)
     infer_source_path(&source, path, strlen(path));
     infer_status st = file_open(&env, &source, INFER_MAP_AUTO, NULL, &file, &err);
     if (st == INFER_OK)
-        st = tokenizer_create(&env, file, &t, &err);
+        st = tokenizer_create(&env, file, NULL, &t, &err);
     file_release(file);
     struct token_ids ids;
     struct buf out;

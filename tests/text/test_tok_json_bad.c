@@ -180,7 +180,7 @@ static void test_no_memory(void **state)
             infer_source_memory(&source, text, len);
             st = file_open(&env, &source, INFER_MAP_AUTO, NULL, &f, &err);
             if (st == INFER_OK)
-                st = tokenizer_create(&env, f, &t, &err);
+                st = tokenizer_create(&env, f, NULL, &t, &err);
             if (st == INFER_OK) {
                 token_ids_init(&ids, tokenizer_alloc(t));
                 st = tokenizer_encode(t, sample, sizeof sample - 1, INFER_TOKENIZE_ADD_SPECIAL | INFER_TOKENIZE_PARSE_SPECIAL, &ids, &err);
