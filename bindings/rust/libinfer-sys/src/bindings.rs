@@ -330,6 +330,9 @@ pub struct infer_engine_options {
     pub cache_dir_bytes: u64,
     /// how much this engine may write there in all; 0: no limit
     pub cache_write_bytes: u64,
+    /// bytes that the engine and all that is made with it (models, sessions, caches, adapters, ...) may take from
+    /// the allocator; 0: no limit. See MEMORY PLANNING
+    pub memory_limit: u64,
 }
 impl infer_engine_options {
     /// All zero, and the size set: what INFER_INIT does.
@@ -342,7 +345,7 @@ impl infer_engine_options {
 }
 #[cfg(target_pointer_width = "64")]
 const _: () = {
-    assert!(core::mem::size_of::<infer_engine_options>() == 104);
+    assert!(core::mem::size_of::<infer_engine_options>() == 112);
     assert!(core::mem::align_of::<infer_engine_options>() == 8);
 };
 #[cfg(all(target_pointer_width = "64", infer_offset_of))]
@@ -363,6 +366,7 @@ const _: () = {
     assert!(core::mem::offset_of!(infer_engine_options, cache_dir_len) == 80);
     assert!(core::mem::offset_of!(infer_engine_options, cache_dir_bytes) == 88);
     assert!(core::mem::offset_of!(infer_engine_options, cache_write_bytes) == 96);
+    assert!(core::mem::offset_of!(infer_engine_options, memory_limit) == 104);
 };
 /// An engine as it is now.
 #[repr(C)]
@@ -379,6 +383,12 @@ pub struct infer_engine_info {
     pub kv_bytes: u64,
     /// in force; 0: none
     pub kv_budget: u64,
+    /// taken from the allocator now: by the engine and all that was made with it
+    pub memory_bytes: u64,
+    /// the most of that so far
+    pub memory_peak: u64,
+    /// in force; 0: none
+    pub memory_limit: u64,
 }
 impl infer_engine_info {
     /// All zero, and the size set: what INFER_INIT does.
@@ -391,7 +401,7 @@ impl infer_engine_info {
 }
 #[cfg(target_pointer_width = "64")]
 const _: () = {
-    assert!(core::mem::size_of::<infer_engine_info>() == 32);
+    assert!(core::mem::size_of::<infer_engine_info>() == 56);
     assert!(core::mem::align_of::<infer_engine_info>() == 8);
 };
 #[cfg(all(target_pointer_width = "64", infer_offset_of))]
@@ -402,6 +412,9 @@ const _: () = {
     assert!(core::mem::offset_of!(infer_engine_info, threads) == 12);
     assert!(core::mem::offset_of!(infer_engine_info, kv_bytes) == 16);
     assert!(core::mem::offset_of!(infer_engine_info, kv_budget) == 24);
+    assert!(core::mem::offset_of!(infer_engine_info, memory_bytes) == 32);
+    assert!(core::mem::offset_of!(infer_engine_info, memory_peak) == 40);
+    assert!(core::mem::offset_of!(infer_engine_info, memory_limit) == 48);
 };
 /// One opened file, filled by a host's open callback. Either data (the whole file in memory, valid until release) or read.
 #[repr(C)]
@@ -1064,6 +1077,99 @@ const _: () = {
     assert!(core::mem::offset_of!(infer_model_memory, expert_bytes) == 32);
     assert!(core::mem::offset_of!(infer_model_memory, expert_resident_bytes) == 40);
     assert!(core::mem::offset_of!(infer_model_memory, own_bytes) == 48);
+};
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct infer_estimate_options {
+    pub size: u32,
+    /// INFER_KV_* of the sessions
+    pub kv_type: i32,
+    /// elements of each session; 0: what sessions have that do not say it or, with a budget, the most that fits: a multiple of 64,
+    /// or all of what sessions have that do not say it. Of encoders: tokens of a text
+    pub n_ctx: u32,
+    /// that are full at once; 0: 1. Of encoders: texts of a call of infer_embed
+    pub sessions: u32,
+    /// as in infer_session_options
+    pub kv_recent: u32,
+    /// of the engine; 0: those of the one given, or of one with default options
+    pub threads: u32,
+    /// bytes that total_bytes must fit into; 0: none
+    pub budget: u64,
+}
+impl infer_estimate_options {
+    /// All zero, and the size set: what INFER_INIT does.
+    pub fn init() -> Self {
+        // SAFETY: numbers, raw pointers and optional functions only: all may be zero.
+        let mut x: Self = unsafe { core::mem::zeroed() };
+        x.size = core::mem::size_of::<Self>() as u32;
+        x
+    }
+}
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    assert!(core::mem::size_of::<infer_estimate_options>() == 32);
+    assert!(core::mem::align_of::<infer_estimate_options>() == 8);
+};
+#[cfg(all(target_pointer_width = "64", infer_offset_of))]
+const _: () = {
+    assert!(core::mem::offset_of!(infer_estimate_options, size) == 0);
+    assert!(core::mem::offset_of!(infer_estimate_options, kv_type) == 4);
+    assert!(core::mem::offset_of!(infer_estimate_options, n_ctx) == 8);
+    assert!(core::mem::offset_of!(infer_estimate_options, sessions) == 12);
+    assert!(core::mem::offset_of!(infer_estimate_options, kv_recent) == 16);
+    assert!(core::mem::offset_of!(infer_estimate_options, threads) == 20);
+    assert!(core::mem::offset_of!(infer_estimate_options, budget) == 24);
+};
+/// Upper bounds, in bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct infer_estimate {
+    pub size: u32,
+    /// of each session; of encoders of each text
+    pub n_ctx: u32,
+    /// of all tensors as they will be in memory, wherever they lie
+    pub weight_bytes: u64,
+    /// files that are mapped, or memory that the host lends: not in memory_bytes
+    pub mapped_bytes: u64,
+    /// engine, tables, tokenizer, template, and the weights that are read, converted or quantised
+    pub own_bytes: u64,
+    /// keys and values of all sessions when they are full, in whole blocks
+    pub kv_bytes: u64,
+    /// activations, logits, sampling, lists of elements
+    pub scratch_bytes: u64,
+    /// the most that is taken while the model is opened
+    pub open_bytes: u64,
+    /// what memory_limit must be at least: own_bytes + kv_bytes + scratch_bytes, or open_bytes if that is more
+    pub memory_bytes: u64,
+    /// mapped_bytes + memory_bytes
+    pub total_bytes: u64,
+}
+impl infer_estimate {
+    /// All zero, and the size set: what INFER_INIT does.
+    pub fn init() -> Self {
+        // SAFETY: numbers, raw pointers and optional functions only: all may be zero.
+        let mut x: Self = unsafe { core::mem::zeroed() };
+        x.size = core::mem::size_of::<Self>() as u32;
+        x
+    }
+}
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    assert!(core::mem::size_of::<infer_estimate>() == 72);
+    assert!(core::mem::align_of::<infer_estimate>() == 8);
+};
+#[cfg(all(target_pointer_width = "64", infer_offset_of))]
+const _: () = {
+    assert!(core::mem::offset_of!(infer_estimate, size) == 0);
+    assert!(core::mem::offset_of!(infer_estimate, n_ctx) == 4);
+    assert!(core::mem::offset_of!(infer_estimate, weight_bytes) == 8);
+    assert!(core::mem::offset_of!(infer_estimate, mapped_bytes) == 16);
+    assert!(core::mem::offset_of!(infer_estimate, own_bytes) == 24);
+    assert!(core::mem::offset_of!(infer_estimate, kv_bytes) == 32);
+    assert!(core::mem::offset_of!(infer_estimate, scratch_bytes) == 40);
+    assert!(core::mem::offset_of!(infer_estimate, open_bytes) == 48);
+    assert!(core::mem::offset_of!(infer_estimate, memory_bytes) == 56);
+    assert!(core::mem::offset_of!(infer_estimate, total_bytes) == 64);
 };
 /// How a session keeps its keys and values. INT8, INT8_64: 8 bits and, per 32 or 64 dimensions of a position's head, a scale: about half of F16's
 /// memory, and answers a little further from the model's (docs/accuracy.md). MIXED_F16, MIXED_F32: INT8, and beside it F16 or F32 for the elements
@@ -2822,6 +2928,15 @@ extern "C" {
     pub fn infer_model_get_info(model: *const infer_model, out: *mut infer_model_info, err: *mut infer_error) -> infer_status;
     /// Asks the system about each page: some milliseconds for tens of gigabytes. Where it does not tell, all counts as in memory.
     pub fn infer_model_get_memory(model: *const infer_model, out: *mut infer_model_memory, err: *mut infer_error) -> infer_status;
+    /// What the model would take, opened with these options in an engine like this one (NULL: with default options), with so many sessions that are filled
+    /// token by token or at once and generate with any settings. Weights are not read: of the files the metadata, the directory of tensors and the tokenizer
+    /// are (streams of a callback, which have no directory to look at alone, are read whole, as infer_model_open does). open and options may be NULL.
+    /// Not included: forks, checkpoints, stores, adapters, schedulers, the prefix cache, logits of more than one element of a session at a time,
+    /// infer_embed with models that are no encoders; and texts: while one is tokenised it takes up to some hundred bytes a byte. The call itself takes what
+    /// the tokenizer takes, from the engine's allocator.
+    /// Errors: those of infer_model_open and, for the options, of infer_session_create; LIMIT: it does not fit into the budget, or the engine's kv_budget
+    /// (with n_ctx 0: not even with a context of 64); the text says how much is needed.
+    pub fn infer_model_estimate(engine: *mut infer_engine, source: *const infer_source, open: *const infer_open_options, options: *const infer_estimate_options, out: *mut infer_estimate, err: *mut infer_error) -> infer_status;
     /// Makes an empty session. options may be NULL. Errors: ARGUMENT, UNSUPPORTED (an encoder: see infer_embed), NO_MEMORY.
     pub fn infer_session_create(model: *mut infer_model, options: *const infer_session_options, out: *mut *mut infer_session, err: *mut infer_error) -> infer_status;
     pub fn infer_session_ref(session: *mut infer_session) -> *mut infer_session;
@@ -3087,12 +3202,16 @@ pub fn layout() -> Vec<(&'static str, &'static str, usize, usize)> {
         at!(infer_engine_options, cache_dir_len, 80),
         at!(infer_engine_options, cache_dir_bytes, 88),
         at!(infer_engine_options, cache_write_bytes, 96),
+        at!(infer_engine_options, memory_limit, 104),
         at!(infer_engine_info, size, 0),
         at!(infer_engine_info, cpu, 4),
         at!(infer_engine_info, numerics, 8),
         at!(infer_engine_info, threads, 12),
         at!(infer_engine_info, kv_bytes, 16),
         at!(infer_engine_info, kv_budget, 24),
+        at!(infer_engine_info, memory_bytes, 32),
+        at!(infer_engine_info, memory_peak, 40),
+        at!(infer_engine_info, memory_limit, 48),
         at!(infer_stream, size, 0),
         at!(infer_stream, reserved, 4),
         at!(infer_stream, length, 8),
@@ -3195,6 +3314,23 @@ pub fn layout() -> Vec<(&'static str, &'static str, usize, usize)> {
         at!(infer_model_memory, expert_bytes, 32),
         at!(infer_model_memory, expert_resident_bytes, 40),
         at!(infer_model_memory, own_bytes, 48),
+        at!(infer_estimate_options, size, 0),
+        at!(infer_estimate_options, kv_type, 4),
+        at!(infer_estimate_options, n_ctx, 8),
+        at!(infer_estimate_options, sessions, 12),
+        at!(infer_estimate_options, kv_recent, 16),
+        at!(infer_estimate_options, threads, 20),
+        at!(infer_estimate_options, budget, 24),
+        at!(infer_estimate, size, 0),
+        at!(infer_estimate, n_ctx, 4),
+        at!(infer_estimate, weight_bytes, 8),
+        at!(infer_estimate, mapped_bytes, 16),
+        at!(infer_estimate, own_bytes, 24),
+        at!(infer_estimate, kv_bytes, 32),
+        at!(infer_estimate, scratch_bytes, 40),
+        at!(infer_estimate, open_bytes, 48),
+        at!(infer_estimate, memory_bytes, 56),
+        at!(infer_estimate, total_bytes, 64),
         at!(infer_session_options, size, 0),
         at!(infer_session_options, n_ctx, 4),
         at!(infer_session_options, kv_type, 8),
@@ -3541,6 +3677,7 @@ pub const FUNCTIONS: &[&str] = &[
     "infer_model_engine",
     "infer_model_get_info",
     "infer_model_get_memory",
+    "infer_model_estimate",
     "infer_session_create",
     "infer_session_ref",
     "infer_session_release",

@@ -129,6 +129,9 @@ impl Engine {
             threads: raw.threads,
             kv_bytes: raw.kv_bytes,
             kv_budget: raw.kv_budget,
+            memory_bytes: raw.memory_bytes,
+            memory_peak: raw.memory_peak,
+            memory_limit: raw.memory_limit,
         })
     }
 
@@ -173,6 +176,12 @@ pub struct EngineInfo {
     pub kv_bytes: u64,
     /// Its limit; 0: none.
     pub kv_budget: u64,
+    /// Bytes taken from the allocator now, by the engine and all that was made with it.
+    pub memory_bytes: u64,
+    /// The most of that so far.
+    pub memory_peak: u64,
+    /// Its limit; 0: none.
+    pub memory_limit: u64,
 }
 
 /// Options of an [`Engine`].
@@ -217,6 +226,13 @@ impl EngineBuilder {
     /// Bytes of KV memory over all sessions; 0: no limit.
     pub fn kv_budget(mut self, bytes: u64) -> Self {
         self.raw.kv_budget = bytes;
+        self
+    }
+
+    /// Bytes that the engine and all that is made with it may take; 0: no limit. What goes beyond it fails with [`ErrorKind::NoMemory`], and
+    /// everything stays usable. [`Estimate`](crate::Estimate) tells how much is needed.
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.raw.memory_limit = bytes;
         self
     }
 

@@ -76,6 +76,7 @@ mod checkpoint;
 mod embed;
 mod engine;
 mod error;
+mod estimate;
 mod event;
 mod file;
 mod generate;
@@ -99,6 +100,7 @@ pub use checkpoint::{Checkpoint, CheckpointInfo, LoadOptions, SaveOptions, Verif
 pub use embed::{EmbedInput, EmbedOptions, Embedding, Pooling};
 pub use engine::{Cpu, Engine, EngineBuilder, EngineInfo, LogLevel, Numerics};
 pub use error::{Error, ErrorKind, Result};
+pub use estimate::{Estimate, EstimateOptions};
 pub use event::{Event, FinishReason, TokenLogprob};
 pub use file::{Array, File, Tensor, TensorType, Value};
 pub use generate::{GenerateOptions, Generation};

@@ -220,3 +220,27 @@ fn the_log_is_a_closure() {
     let lines = lines.lock().unwrap();
     assert!(lines.iter().any(|(level, text)| *level == LogLevel::Warning && text.contains("not written")), "{lines:?}");
 }
+
+#[test]
+fn memory_is_planned_and_capped() {
+    let (open, one) = (OpenOptions::new(), EstimateOptions::new().n_ctx(256).threads(1));
+    let estimate = Estimate::of(None, tiny_path(), &open, &one).unwrap();
+    assert_eq!(estimate.n_ctx, 256);
+    let more = Estimate::of(None, tiny_path(), &open, &one.clone().sessions(200)).unwrap();
+    assert!(more.kv_bytes > estimate.kv_bytes && more.total_bytes > estimate.total_bytes);
+    let run = |limit| {
+        let engine = Engine::builder().threads(1).memory_limit(limit).build()?;
+        let model = engine.open_model(tiny_path(), &OpenOptions::new())?;
+        let mut session = model.session(&SessionOptions::new().n_ctx(256))?;
+        session.append(&[10; 255])?;
+        session.step()?;
+        session.generate(&GenerateOptions::new().ignore_eos())?.text()?;
+        engine.info()
+    };
+    let info = run(estimate.memory_bytes).unwrap();
+    assert!(info.memory_peak <= info.memory_limit && info.memory_bytes > 0, "{info:?}");
+    let error = run(info.memory_peak / 2).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoMemory, "{error}");
+    let error = Estimate::of(None, tiny_path(), &open, &EstimateOptions::new().budget(1000)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+}
