@@ -24,6 +24,10 @@
 
 /* On failure copies local into the host's error (which may be NULL or of another size). Returns st. */
 infer_status api_done(infer_error *host, const infer_error *local, infer_status st);
+/* The same, for functions that take memory of an env (or NULL): NO_MEMORY says when it was its memory_limit. */
+infer_status api_done_in(const struct env *env, infer_error *host, infer_error *local, infer_status st);
+const struct env *api_session_env(const infer_session *session); /* each NULL for NULL */
+const struct env *api_model_env(const infer_model *model);
 
 /* Reads a host's option struct: its known bytes go to full (full_size bytes, zeroed beyond them), whose size field is set. in NULL: all
  * zero, the defaults. Refused (ARGUMENT, naming `what`): a size below min or above API_MAX_STRUCT, and bytes that are not zero where this

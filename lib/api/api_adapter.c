@@ -21,7 +21,7 @@ infer_status infer_adapter_open(infer_model *model, const infer_source *source, 
                                 infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, open_adapter(model, source, options, out, &e));
+    return api_done_in(api_model_env(model), err, &e, open_adapter(model, source, options, out, &e));
 }
 
 infer_status infer_adapter_open_path(infer_model *model, const char *path, infer_adapter **out, infer_error *err)
@@ -169,7 +169,7 @@ static infer_status set_adapters(infer_session *s, const infer_adapter_use *uses
 infer_status infer_session_set_adapters(infer_session *session, const infer_adapter_use *uses, uint64_t count, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, set_adapters(session, uses, count, &e));
+    return api_done_in(api_session_env(session), err, &e, set_adapters(session, uses, count, &e));
 }
 
 static infer_status get_use(const infer_session *s, uint64_t index, infer_adapter_use *out, infer_error *err)
@@ -206,5 +206,5 @@ static infer_status append_adapter(infer_session *s, infer_adapter *a, infer_err
 infer_status infer_session_append_adapter(infer_session *session, infer_adapter *adapter, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, append_adapter(session, adapter, &e));
+    return api_done_in(api_session_env(session), err, &e, append_adapter(session, adapter, &e));
 }

@@ -125,5 +125,5 @@ infer_status infer_session_append_chat(infer_session *session, const infer_messa
                                        const infer_render_options *options, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, append_chat(session, messages, count, options, &e));
+    return api_done_in(api_session_env(session), err, &e, append_chat(session, messages, count, options, &e));
 }

@@ -13,7 +13,7 @@ static infer_status create(const infer_session *s, infer_checkpoint **out, infer
 infer_status infer_checkpoint_create(const infer_session *session, infer_checkpoint **out, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, create(session, out, &e));
+    return api_done_in(api_session_env(session), err, &e, create(session, out, &e));
 }
 
 infer_checkpoint *infer_checkpoint_ref(infer_checkpoint *checkpoint)
@@ -74,7 +74,7 @@ static infer_status restore(infer_session *s, const infer_checkpoint *c, infer_e
 infer_status infer_session_restore(infer_session *session, const infer_checkpoint *checkpoint, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, restore(session, checkpoint, &e));
+    return api_done_in(api_session_env(session), err, &e, restore(session, checkpoint, &e));
 }
 
 static infer_status new_session(const infer_checkpoint *c, infer_session **out, infer_error *err)
@@ -88,5 +88,5 @@ static infer_status new_session(const infer_checkpoint *c, infer_session **out, 
 infer_status infer_checkpoint_session(const infer_checkpoint *checkpoint, infer_session **out, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, new_session(checkpoint, out, &e));
+    return api_done_in(checkpoint ? api_session_env(checkpoint->frozen) : NULL, err, &e, new_session(checkpoint, out, &e));
 }

@@ -46,7 +46,7 @@ infer_status infer_checkpoint_save(const infer_checkpoint *checkpoint, const cha
                                    const infer_save_options *options, infer_cancel *cancel, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, save(checkpoint, path, path_len, options, cancel, &e));
+    return api_done_in(checkpoint ? api_session_env(checkpoint->frozen) : NULL, err, &e, save(checkpoint, path, path_len, options, cancel, &e));
 }
 
 static infer_status open_checked(infer_model *m, const char *path, uint64_t len, const infer_load_options *options,
@@ -76,7 +76,7 @@ infer_status infer_checkpoint_open(infer_model *model, const char *path, uint64_
                                    infer_cancel *cancel, infer_checkpoint **out, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, open_checked(model, path, path_len, options, cancel, out, &e));
+    return api_done_in(api_model_env(model), err, &e, open_checked(model, path, path_len, options, cancel, out, &e));
 }
 
 static infer_status clone(infer_engine *engine, const char *from, uint64_t from_len, const char *to, uint64_t to_len,
@@ -96,7 +96,7 @@ infer_status infer_checkpoint_clone_file(infer_engine *engine, const char *from,
                                          uint64_t to_len, infer_cancel *cancel, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, clone(engine, from, from_len, to, to_len, cancel, &e));
+    return api_done_in(api_env(engine), err, &e, clone(engine, from, from_len, to, to_len, cancel, &e));
 }
 
 static infer_status fingerprint(infer_model *m, int32_t kind, uint8_t *out, const infer_cancel *cancel, infer_error *err)
@@ -123,5 +123,5 @@ infer_status infer_model_fingerprint(infer_model *model, int32_t kind, uint8_t o
                                      infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, fingerprint(model, kind, out, cancel, &e));
+    return api_done_in(api_model_env(model), err, &e, fingerprint(model, kind, out, cancel, &e));
 }

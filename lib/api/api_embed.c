@@ -79,5 +79,5 @@ infer_status infer_embed(infer_model *model, infer_embed_item *items, uint64_t c
                          infer_cancel *cancel, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, embed(model, items, count, options, cancel, &e));
+    return api_done_in(api_model_env(model), err, &e, embed(model, items, count, options, cancel, &e));
 }

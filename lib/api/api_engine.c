@@ -136,7 +136,7 @@ infer_status infer_model_open(infer_engine *engine, const infer_source *source, 
                               infer_model **out, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, open_model(engine, source, options, out, &e));
+    return api_done_in(api_env(engine), err, &e, open_model(engine, source, options, out, &e));
 }
 
 infer_status infer_model_open_path(infer_engine *engine, const char *path, infer_model **out, infer_error *err)

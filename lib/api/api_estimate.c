@@ -25,5 +25,5 @@ infer_status infer_model_estimate(infer_engine *engine, const infer_source *sour
                                   const infer_estimate_options *options, infer_estimate *out, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, estimate(engine, source, open, options, out, &e));
+    return api_done_in(api_env(engine), err, &e, estimate(engine, source, open, options, out, &e));
 }

@@ -14,7 +14,7 @@ static infer_status begin(infer_session *s, const infer_generate_options *option
 infer_status infer_generate_begin(infer_session *session, const infer_generate_options *options, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, begin(session, options, &e));
+    return api_done_in(api_session_env(session), err, &e, begin(session, options, &e));
 }
 
 static infer_status next(infer_session *s, infer_event *event, infer_cancel *cancel, infer_error *err)
@@ -36,7 +36,7 @@ static infer_status next(infer_session *s, infer_event *event, infer_cancel *can
 infer_status infer_generate_next(infer_session *session, infer_event *event, infer_cancel *cancel, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, next(session, event, cancel, &e));
+    return api_done_in(api_session_env(session), err, &e, next(session, event, cancel, &e));
 }
 
 static infer_status run(infer_session *s, const infer_generate_options *options, infer_event_fn callback, void *user,
@@ -62,7 +62,7 @@ infer_status infer_generate(infer_session *session, const infer_generate_options
                             void *user, infer_cancel *cancel, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, run(session, options, callback, user, cancel, &e));
+    return api_done_in(api_session_env(session), err, &e, run(session, options, callback, user, cancel, &e));
 }
 
 static infer_status score_ids(infer_session *s, const int32_t *ids, uint64_t count, infer_score *out, infer_cancel *cancel, infer_error *err)
@@ -87,5 +87,5 @@ static infer_status score_ids(infer_session *s, const int32_t *ids, uint64_t cou
 infer_status infer_session_score(infer_session *session, const int32_t *ids, uint64_t count, infer_score *score, infer_cancel *cancel, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, score_ids(session, ids, count, score, cancel, &e));
+    return api_done_in(api_session_env(session), err, &e, score_ids(session, ids, count, score, cancel, &e));
 }

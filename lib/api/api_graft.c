@@ -6,7 +6,7 @@ infer_status infer_session_shift(infer_session *session, uint64_t keep, uint64_t
 {
     infer_error e;
     infer_status st = api_not_null(session, "session", &e);
-    return api_done(err, &e, st == INFER_OK ? session_shift(session, keep, drop, NULL, &e) : st);
+    return api_done_in(api_session_env(session), err, &e, st == INFER_OK ? session_shift(session, keep, drop, NULL, &e) : st);
 }
 
 infer_status infer_session_graft(infer_session *session, const infer_checkpoint *checkpoint, uint64_t first, uint64_t count,
@@ -16,5 +16,5 @@ infer_status infer_session_graft(infer_session *session, const infer_checkpoint 
     infer_status st = api_not_null(session, "session", &e);
     if (st == INFER_OK)
         st = api_not_null(checkpoint, "checkpoint", &e);
-    return api_done(err, &e, st == INFER_OK ? session_graft(session, checkpoint, first, count, recompute, rerun, cancel, &e) : st);
+    return api_done_in(api_session_env(session), err, &e, st == INFER_OK ? session_graft(session, checkpoint, first, count, recompute, rerun, cancel, &e) : st);
 }

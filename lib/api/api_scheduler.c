@@ -19,7 +19,7 @@ static infer_status create(infer_model *model, const infer_scheduler_options *op
 infer_status infer_scheduler_create(infer_model *model, const infer_scheduler_options *options, infer_scheduler **out, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, create(model, options, out, &e));
+    return api_done_in(api_model_env(model), err, &e, create(model, options, out, &e));
 }
 
 infer_scheduler *infer_scheduler_ref(infer_scheduler *scheduler)
@@ -36,7 +36,7 @@ infer_status infer_scheduler_step(infer_scheduler *scheduler, int32_t *more, inf
 {
     infer_error e;
     infer_status st = api_not_null(scheduler, "scheduler", &e);
-    return api_done(err, &e, st == INFER_OK ? scheduler_step(scheduler, more, cancel, &e) : st);
+    return api_done_in(scheduler ? api_model_env(scheduler->model) : NULL, err, &e, st == INFER_OK ? scheduler_step(scheduler, more, cancel, &e) : st);
 }
 
 infer_status infer_scheduler_wait(infer_scheduler *scheduler, infer_error *err)
@@ -200,7 +200,7 @@ static infer_status submit(infer_scheduler *scheduler, const infer_request_optio
 infer_status infer_scheduler_submit(infer_scheduler *scheduler, const infer_request_options *options, infer_request **out, infer_error *err)
 {
     infer_error e = {.size = (uint32_t)sizeof e}; /* other exported functions fill it */
-    return api_done(err, &e, submit(scheduler, options, out, &e));
+    return api_done_in(scheduler ? api_model_env(scheduler->model) : NULL, err, &e, submit(scheduler, options, out, &e));
 }
 
 infer_request *infer_request_ref(infer_request *request)

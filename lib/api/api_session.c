@@ -1,5 +1,6 @@
 /* Sessions, steps and sampling. */
 #include "api/api.h"
+#include "base/budget.h"
 #include "engine/engine.h"
 
 #include <string.h>
@@ -20,7 +21,7 @@ infer_status infer_session_create(infer_model *model, const infer_session_option
                                   infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, create_session(model, options, out, &e));
+    return api_done_in(api_model_env(model), err, &e, create_session(model, options, out, &e));
 }
 
 infer_session *infer_session_ref(infer_session *session)
@@ -51,7 +52,7 @@ static infer_status append_ids(infer_session *s, const int32_t *ids, uint64_t co
 infer_status infer_session_append(infer_session *session, const int32_t *ids, uint64_t count, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, append_ids(session, ids, count, &e));
+    return api_done_in(api_session_env(session), err, &e, append_ids(session, ids, count, &e));
 }
 
 static infer_status append_text(infer_session *s, const char *text, uint64_t text_len, uint32_t flags, infer_error *err)
@@ -79,7 +80,7 @@ infer_status infer_session_append_text(infer_session *session, const char *text,
                                        infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, append_text(session, text, text_len, flags, &e));
+    return api_done_in(api_session_env(session), err, &e, append_text(session, text, text_len, flags, &e));
 }
 
 static infer_status append_rows(infer_session *s, const float *rows, const uint64_t *keys, uint64_t count,
@@ -97,7 +98,7 @@ infer_status infer_session_append_rows(infer_session *session, const float *rows
                                        infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, append_rows(session, rows, keys, count, &e));
+    return api_done_in(api_session_env(session), err, &e, append_rows(session, rows, keys, count, &e));
 }
 
 static infer_status session_info(const infer_session *s, infer_session_info *out, infer_error *err)
@@ -147,7 +148,7 @@ infer_status infer_session_truncate(infer_session *session, uint64_t length, uin
 {
     infer_error e;
     infer_status st = api_not_null(session, "session", &e);
-    return api_done(err, &e, st == INFER_OK ? session_truncate(session, length, rerun, &e) : st);
+    return api_done_in(api_session_env(session), err, &e, st == INFER_OK ? session_truncate(session, length, rerun, &e) : st);
 }
 
 infer_status infer_session_fork(infer_session *session, infer_session **out, infer_error *err)
@@ -156,7 +157,7 @@ infer_status infer_session_fork(infer_session *session, infer_session **out, inf
     infer_status st = api_not_null(session, "session", &e);
     if (st == INFER_OK)
         st = api_not_null(out, "out", &e);
-    return api_done(err, &e, st == INFER_OK ? session_fork(session, out, &e) : st);
+    return api_done_in(api_session_env(session), err, &e, st == INFER_OK ? session_fork(session, out, &e) : st);
 }
 
 static infer_status logits_row(const infer_session *s, uint64_t row, const float **logits, uint64_t *position,
@@ -311,6 +312,8 @@ static infer_status step(infer_step_item *host, uint64_t count, infer_cancel *ca
         mem_free(a, items);
         mem_free(a, hidden);
     }
+    if (st == INFER_ERROR_NO_MEMORY)
+        budget_explain(model->engine->env->budget, err);
     model_release(model);
     return st;
 }
@@ -347,7 +350,7 @@ static infer_status set_sampling(infer_session *s, const infer_sampling *samplin
 infer_status infer_session_set_sampling(infer_session *session, const infer_sampling *sampling, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, set_sampling(session, sampling, &e));
+    return api_done_in(api_session_env(session), err, &e, set_sampling(session, sampling, &e));
 }
 
 static infer_status sample(infer_session *s, infer_sample_result *out, infer_error *err)
@@ -369,5 +372,5 @@ static infer_status sample(infer_session *s, infer_sample_result *out, infer_err
 infer_status infer_session_sample(infer_session *session, infer_sample_result *out, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, sample(session, out, &e));
+    return api_done_in(api_session_env(session), err, &e, sample(session, out, &e));
 }

@@ -21,7 +21,7 @@ infer_status infer_store_open(infer_engine *engine, const char *path, uint64_t p
                               infer_store **out, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, open_store(engine, path, path_len, options, out, &e));
+    return api_done_in(api_env(engine), err, &e, open_store(engine, path, path_len, options, out, &e));
 }
 
 infer_store *infer_store_ref(infer_store *store)

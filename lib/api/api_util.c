@@ -1,4 +1,5 @@
 #include "api/api.h"
+#include "base/budget.h"
 #include "engine/engine.h"
 #include "kernels/quantise.h"
 
@@ -32,6 +33,23 @@ infer_status api_done(infer_error *host, const infer_error *local, infer_status 
     if (size > sizeof *local)
         memset((char *)host + sizeof *local, 0, size - sizeof *local);
     return st;
+}
+
+infer_status api_done_in(const struct env *env, infer_error *host, infer_error *local, infer_status st)
+{
+    if (st == INFER_ERROR_NO_MEMORY && env)
+        budget_explain(env->budget, local);
+    return api_done(host, local, st);
+}
+
+const struct env *api_session_env(const infer_session *session)
+{
+    return session ? session->model->engine->env : NULL;
+}
+
+const struct env *api_model_env(const infer_model *model)
+{
+    return model ? model->engine->env : NULL;
 }
 
 static infer_status bad_argument(infer_error *err, const char *what, const char *problem)

@@ -21,6 +21,11 @@ infer_status prefix_setup(infer_engine *e, const infer_engine_options *o, infer_
     return prefix_disk_open(e, o, err);
 }
 
+bool prefix_give_way(infer_engine *e)
+{
+    return e->cache && kv_cache_reclaim(e->cache);
+}
+
 void prefix_teardown(infer_engine *e)
 {
     prefix_disk_close(e);

@@ -21,6 +21,8 @@ struct prefix {
 };
 
 infer_status prefix_setup(infer_engine *e, const infer_engine_options *o, infer_error *err);
+/* Memory has run out: drops some of what the cache alone keeps. False: there is nothing left. The pool's lock is not held. */
+bool prefix_give_way(struct infer_engine *e);
 void prefix_teardown(infer_engine *e); /* nothing of it is in use any more */
 void prefix_model_gone(infer_model *m);
 infer_status prefix_options(struct prefix *p, const infer_session_options *o, infer_error *err);

@@ -47,7 +47,10 @@ infer_status session_create(infer_model *model, const infer_session_options *opt
     infer_status st = check_options(model, options, err);
     if (st != INFER_OK)
         return st;
-    infer_session *s = mem_zalloc(&model->engine->env->alloc, sizeof *s);
+    infer_session *s;
+    do
+        s = mem_zalloc(&model->engine->env->alloc, sizeof *s);
+    while (!s && prefix_give_way(model->engine));
     if (!s)
         return err_no_memory(err);
     ref_init(&s->ref);
@@ -117,7 +120,10 @@ static infer_status check_room(const infer_session *s, uint64_t count, infer_err
 /* Elements [length, length + count) may be written then. */
 static infer_status reserve_elements(infer_session *s, uint64_t count, infer_error *err)
 {
-    struct element *p = shared_reserve(session_alloc(s), s->elements, sizeof *p, s->length, count, roomy(s->length + count));
+    struct element *p;
+    do
+        p = shared_reserve(session_alloc(s), s->elements, sizeof *p, s->length, count, roomy(s->length + count));
+    while (!p && prefix_give_way(s->model->engine));
     if (!p)
         return err_no_memory(err);
     s->elements = p;

@@ -125,7 +125,10 @@ static infer_status add_item(struct batch *b, struct batch_arrays *ba, const inf
     *part = (struct part){s, s->computed, n, 0, b->n_out, NULL};
     for (uint64_t i = 0; i < n; i++)
         part->n_wanted += wants_logits(it, s->computed + i);
-    infer_status st = session_reserve_logits(s, part->n_wanted, err);
+    infer_status st;
+    do
+        st = session_reserve_logits(s, part->n_wanted, err);
+    while (st == INFER_ERROR_NO_MEMORY && prefix_give_way(engine));
     for (uint32_t g = 0; g < NET_KV_GROUPS && st == INFER_OK; g++)
         st = kv_seq_reserve(&s->kv[g], engine->kv, engine->env, engine->dev, s->computed, s->computed + n, err);
     if (st != INFER_OK)
@@ -205,11 +208,14 @@ static void run_batch(infer_engine *engine, const struct net *net, struct batch 
                       infer_step_item *items, struct outcome *o)
 {
     infer_error e = {0};
-    infer_status st = workspace_fit(&engine->ws, net, b->n_row, &e);
-    if (st == INFER_OK)
-        st = adapter_workspace_fit(&engine->ws.adapt, net, b, &e);
-    if (st == INFER_OK)
-        st = forward(net, &engine->ws, b, &e);
+    infer_status st;
+    do {
+        st = workspace_fit(&engine->ws, net, b->n_row, &e);
+        if (st == INFER_OK)
+            st = adapter_workspace_fit(&engine->ws.adapt, net, b, &e);
+        if (st == INFER_OK)
+            st = forward(net, &engine->ws, b, &e);
+    } while (st == INFER_ERROR_NO_MEMORY && prefix_give_way(engine)); /* of a batch that failed nothing is kept */
     for (uint32_t i = 0; i < b->n_seq; i++) {
         infer_step_item *it = &items[engine->batch->items[i]];
         infer_status one = st == INFER_OK ? commit(it, &parts[i], b->finite, &e) : st;

@@ -3,6 +3,7 @@
 #include "testutil.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "golden.h"
@@ -182,31 +183,285 @@ static double check(const struct trial *t)
     return share;
 }
 
+/* Each architecture's own parts, with short contexts. */
 static void test_upper_bound(void **state)
 {
-    static const char *const names[] = {"llama", "gemma3", "gemma2", "gpt2", "qwen3moe", "deepseek2", "deepseek2-kv_b", "phi3", "starcoder2", "llama-q4_0", "mixtral"};
+    static const char *const names[] = {"llama", "gemma3", "gpt2", "qwen3moe", "deepseek2", "deepseek2-kv_b", "phi3-window", "llama-q4_0", "gemma2"};
     static const uint32_t sessions[] = {1, 3}, threads[] = {1, 2, 4};
     (void)state;
-    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
-        for (uint32_t i = 0; i < 6; i++) {
-            struct trial t = {.path = fixture_path(names[n]), .kv_type = (int32_t)(n + i) % 7, .n_ctx = 96, .sessions = sessions[i % 2],
-                              .threads = threads[i % 3], .turns = i >= 3};
-            check(&t);
+    for (uint32_t n = 0; n < sizeof names / sizeof *names; n++)
+        for (uint32_t i = 0; i < 3; i++) {
+            struct trial t = {.path = fixture_path(names[n]), .kv_type = (int32_t)(n + i) % 7, .n_ctx = 96, .sessions = sessions[(n + i) % 2],
+                              .threads = threads[i], .turns = (n + i) % 3 == 2};
+            double share = check(&t);
+            if (t.sessions == 1 && !t.turns && strcmp(names[n], "llama-q4_0")) /* that one is small beside the scratch that it might need */
+                assert_true(share >= 80);
         }
 }
 
-static void test_tiny(void **state)
+/* Windows that slide, and lists that grow. */
+static void test_long(void **state)
 {
     (void)state;
-    for (int32_t kv = INFER_KV_F16; kv <= INFER_KV_MIXED_F32; kv++)
-        for (uint32_t i = 0; i < 4; i++) {
-            struct trial t = {.path = TINY, .kv_type = kv, .n_ctx = i < 2 ? 512 : 1500, .sessions = i % 2 ? 3 : 1, .threads = 1u << (i + (uint32_t)kv) % 3, .turns = kv % 2};
-            check(&t);
+    struct trial windows = {.path = fixture_path("phi3-window"), .n_ctx = 2500, .sessions = 2, .threads = 2, .kv_type = INFER_KV_F32};
+    check(&windows);
+    for (int32_t kv = INFER_KV_F16; kv <= INFER_KV_MIXED_F32; kv++) {
+        struct trial t = {.path = TINY, .kv_type = kv, .n_ctx = 700, .sessions = kv % 2 ? 1 : 3, .threads = 1u << (uint32_t)kv % 3, .turns = kv % 3 == 2,
+                          .kv_recent = kv >= INFER_KV_MIXED_F16 ? 128 : 0};
+        double share = check(&t);
+        assert_true(t.turns || share >= 60);
+    }
+}
+
+/* What is not mapped, or not as the file has it. */
+static void test_weights(void **state)
+{
+    (void)state;
+    struct trial mapped = {.path = TINY, .n_ctx = 64, .sessions = 1, .threads = 1}, read = mapped, quantised = mapped;
+    read.map = INFER_MAP_READ;
+    quantised.path = fixture_path("llama-mix32-f32");
+    quantised.quantise = INFER_TYPE_Q8_0;
+    infer_estimate e = estimate_of(&mapped), r = estimate_of(&read), q = estimate_of(&quantised);
+    assert_true(e.mapped_bytes >= e.weight_bytes && e.weight_bytes > 1000000);
+    assert_int_equal(r.mapped_bytes, 0);
+    assert_true(r.own_bytes >= e.own_bytes + e.mapped_bytes);
+    assert_true(q.own_bytes > q.weight_bytes / 2 && q.mapped_bytes > q.weight_bytes);
+    check(&mapped);
+    check(&read);
+    check(&quantised);
+    /* folders of Hugging Face: computed tensors (gpt2's are all turned round), the tokenizer's JSON */
+    static const char *const folders[] = {"gpt2", "gemma3", "llama", "deepseek2-kv_b", "mixtral"};
+    for (uint32_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/tests/data/fixtures/%s", INFER_SOURCE_DIR, folders[i]);
+        struct trial t = {.path = path, .n_ctx = 96, .sessions = 1, .threads = 1};
+        assert_true(check(&t) >= 80);
+    }
+}
+
+/* No byte of a tensor is read: a file whose weights are all 0xFF (not finite in any type) has the same estimate. */
+static void test_reads_no_weights(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"llama-q8_0", "deepseek2-kv_b", "gpt2"};
+    for (uint32_t n = 0; n < sizeof names / sizeof *names; n++) {
+        size_t len;
+        char *bytes = test_read_file(fixture_path(names[n]), &len);
+        infer_source src;
+        infer_file *file;
+        infer_estimate before, after;
+        INFER_INIT(&error);
+        INFER_INIT(&before);
+        INFER_INIT(&after);
+        infer_source_memory(&src, bytes, len);
+        ok(infer_model_estimate(NULL, &src, NULL, NULL, &before, &error));
+        ok(infer_file_open(NULL, &src, NULL, &file, &error));
+        uint64_t first = UINT64_MAX;
+        for (uint64_t i = 0; i < infer_file_tensor_count(file); i++) {
+            infer_tensor_info t;
+            INFER_INIT(&t);
+            ok(infer_file_tensor(file, i, &t, &error));
+            first = t.offset < first ? t.offset : first;
+        }
+        infer_file_release(file);
+        memset(bytes + first, 0xFF, len - first);
+        ok(infer_model_estimate(NULL, &src, NULL, NULL, &after, &error));
+        assert_memory_equal(&before, &after, sizeof before);
+        assert_true(before.total_bytes > before.weight_bytes);
+        free(bytes);
+    }
+}
+
+static infer_status estimate_within(const struct trial *t, infer_engine *engine, uint64_t budget, infer_estimate *e)
+{
+    infer_source src;
+    infer_estimate_options o;
+    INFER_INIT(&error);
+    INFER_INIT(&o);
+    INFER_INIT(e);
+    o.kv_type = t->kv_type;
+    o.n_ctx = t->n_ctx;
+    o.sessions = t->sessions;
+    o.threads = t->threads;
+    o.budget = budget;
+    infer_source_path(&src, t->path, INFER_ZSTR);
+    return infer_model_estimate(engine, &src, NULL, &o, e, &error);
+}
+
+/* The context that a budget allows: the most, in steps of 64. */
+static void test_budget(void **state)
+{
+    (void)state;
+    struct trial t = {.path = TINY, .sessions = 3, .threads = 2};
+    infer_estimate all, e, more;
+    ok(estimate_within(&t, NULL, 0, &all));
+    assert_int_equal(all.n_ctx, 512); /* the training context */
+    ok(estimate_within(&t, NULL, all.total_bytes, &e));
+    assert_int_equal(e.n_ctx, 512);
+    for (uint64_t less = 1; less < all.total_bytes / 2; less = less * 3 + 10000) {
+        struct trial fixed = t;
+        infer_status st = estimate_within(&t, NULL, all.total_bytes - less, &e);
+        if (st != INFER_OK) {
+            assert_int_equal(st, INFER_ERROR_LIMIT);
+            assert_string_equal(error.name, "budget");
+            char text[512];
+            memcpy(text, error.text, sizeof text);
+            fixed.n_ctx = 64;
+            ok(estimate_within(&fixed, NULL, 0, &more));
+            assert_true(more.total_bytes > all.total_bytes - less);
+            char need[32];
+            snprintf(need, sizeof need, "%llu bytes are needed", (unsigned long long)more.total_bytes);
+            assert_non_null(strstr(text, need));
+            continue;
+        }
+        assert_true(e.total_bytes <= all.total_bytes - less);
+        assert_true(e.n_ctx >= 64 && e.n_ctx < 512 && e.n_ctx % 64 == 0);
+        fixed.n_ctx = e.n_ctx + 64;
+        ok(estimate_within(&fixed, NULL, 0, &more));
+        assert_true(more.total_bytes > all.total_bytes - less);
+        fixed.n_ctx = e.n_ctx;
+        ok(estimate_within(&fixed, NULL, 0, &more));
+        assert_memory_equal(&more, &e, sizeof e);
+    }
+    t.n_ctx = 512; /* asked for, and too much */
+    assert_int_equal(estimate_within(&t, NULL, all.total_bytes - 1, &e), INFER_ERROR_LIMIT);
+    /* an engine's KV budget holds too */
+    infer_engine *engine;
+    infer_engine_options o;
+    INFER_INIT(&o);
+    o.kv_budget = all.kv_bytes / 2;
+    ok(infer_engine_create(&o, &engine, &error));
+    assert_int_equal(estimate_within(&t, engine, 0, &e), INFER_ERROR_LIMIT);
+    assert_string_equal(error.name, "kv_budget");
+    t.n_ctx = 0;
+    ok(estimate_within(&t, engine, all.total_bytes, &e));
+    assert_true(e.n_ctx < 512 && e.kv_bytes <= o.kv_budget);
+    infer_engine_release(engine);
+}
+
+static infer_status estimate_with(const char *path, const infer_estimate_options *o)
+{
+    infer_source src;
+    infer_estimate e;
+    INFER_INIT(&e);
+    infer_source_path(&src, path, INFER_ZSTR);
+    return infer_model_estimate(NULL, &src, NULL, o, &e, &error);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    infer_estimate_options o;
+    INFER_INIT(&error);
+    INFER_INIT(&o);
+    assert_int_equal(infer_model_estimate(NULL, NULL, NULL, NULL, NULL, &error), INFER_ERROR_ARGUMENT);
+    assert_int_equal(estimate_with("no-such-file.gguf", NULL), INFER_ERROR_NOT_FOUND);
+    assert_int_equal(estimate_with(INFER_SOURCE_DIR "/README.md", NULL), INFER_ERROR_FORMAT);
+    o.kv_type = 99;
+    assert_int_equal(estimate_with(TINY, &o), INFER_ERROR_ARGUMENT);
+    assert_string_equal(error.name, "kv_type");
+    o.kv_type = INFER_KV_F16;
+    o.kv_recent = 64;
+    assert_int_equal(estimate_with(TINY, &o), INFER_ERROR_ARGUMENT);
+    o.kv_recent = 0;
+    o.n_ctx = (1u << 24) + 1;
+    assert_int_equal(estimate_with(TINY, &o), INFER_ERROR_ARGUMENT);
+    o.n_ctx = 1u << 24;
+    o.sessions = (1u << 20) + 1;
+    assert_int_equal(estimate_with(TINY, &o), INFER_ERROR_ARGUMENT);
+    assert_string_equal(error.name, "sessions");
+    o.sessions = 1u << 20; /* sums far beyond any machine do not wrap */
+    infer_source src;
+    infer_estimate e;
+    INFER_INIT(&e);
+    infer_source_path(&src, TINY, INFER_ZSTR);
+    ok(infer_model_estimate(NULL, &src, NULL, &o, &e, &error));
+    assert_true(e.kv_bytes / e.n_ctx / o.sessions > 100 && e.total_bytes > e.kv_bytes);
+    o.threads = 257;
+    assert_int_equal(estimate_with(TINY, &o), INFER_ERROR_ARGUMENT);
+}
+
+/* Every allocation of an estimate fails once; nothing is kept. */
+static void test_no_memory(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {TINY, INFER_SOURCE_DIR "/tests/data/fixtures/gpt2"};
+    for (uint32_t n = 0; n < 2; n++) {
+        uint64_t points = 0;
+        infer_status st = INFER_ERROR_NO_MEMORY;
+        for (uint64_t at = 1; st != INFER_OK; at++) {
+            struct test_alloc t = {0};
+            infer_allocator a = test_infer_allocator(&t);
+            infer_engine_options o;
+            infer_engine *engine;
+            infer_estimate e;
+            infer_source src;
+            INFER_INIT(&error);
+            INFER_INIT(&o);
+            INFER_INIT(&e);
+            o.allocator = &a;
+            o.threads = 1;
+            ok(infer_engine_create(&o, &engine, &error));
+            int64_t before = t.live_bytes;
+            t.fail_at = t.calls + at;
+            infer_source_path(&src, paths[n], INFER_ZSTR);
+            st = infer_model_estimate(engine, &src, NULL, NULL, &e, &error);
+            if (st != INFER_OK)
+                assert_int_equal(st, INFER_ERROR_NO_MEMORY);
+            assert_int_equal(t.live_bytes, before);
+            infer_engine_release(engine);
+            assert_int_equal(t.live, 0);
+            points++;
+        }
+        assert_true(points > 50);
+    }
+}
+
+/* Texts of encoders. */
+static void test_encoder(void **state)
+{
+    static const char *const names[] = {"bert", "nomic-bert", "gemma-embedding"};
+    static const uint32_t counts[] = {1, 5, 90};
+    (void)state;
+    for (uint32_t n = 0; n < 3; n++)
+        for (uint32_t i = 0; i < 3; i++) {
+            struct trial t = {.path = fixture_path(names[n]), .n_ctx = i ? 40 : 0, .sessions = counts[i], .threads = 1u << i};
+            infer_estimate e = estimate_of(&t);
+            infer_engine_options o;
+            infer_engine *engine;
+            infer_embed_item items[90];
+            float *out = calloc(90, 4096 * sizeof *out);
+            int32_t ids[4096];
+            INFER_INIT(&o);
+            o.threads = t.threads;
+            o.memory_limit = e.memory_bytes;
+            ok(infer_engine_create(&o, &engine, &error));
+            infer_model *m = open_trial(&t, engine);
+            assert_true(e.n_ctx <= 4096);
+            for (uint32_t k = 0; k < e.n_ctx; k++)
+                ids[k] = (int32_t)(k % 50);
+            for (uint32_t k = 0; k < counts[i]; k++) {
+                INFER_INIT(&items[k]);
+                items[k].ids = ids;
+                items[k].id_count = e.n_ctx;
+                items[k].out = out + k * 4096;
+                items[k].capacity = 4096;
+            }
+            ok(infer_embed(m, items, counts[i], NULL, NULL, &error));
+            double share = 100.0 * (double)info_of(engine).memory_peak / (double)e.memory_bytes;
+            print_message("%s: %u texts of %u tokens: %.0f %% of %llu\n", names[n], counts[i], e.n_ctx, share, (unsigned long long)e.memory_bytes);
+            assert_true(share <= 100);
+            infer_model_release(m);
+            infer_engine_release(engine);
+            free(out);
         }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_upper_bound), cmocka_unit_test(test_tiny)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_upper_bound), cmocka_unit_test(test_long), cmocka_unit_test(test_weights), cmocka_unit_test(test_reads_no_weights),
+        cmocka_unit_test(test_budget), cmocka_unit_test(test_refusals), cmocka_unit_test(test_no_memory), cmocka_unit_test(test_encoder),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,6 +152,48 @@ def test_info():
     assert "no system here" in answer("-m", chat_model(), "--info", model=False).decode()
 
 
+def test_info_memory():
+    """The table of --info is the library's estimate: it grows with the context, and with the bytes that a KV type takes."""
+    lines = answer("--info").decode().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("memory "))
+    assert lines[at + 1].split() == ["context", "512"], lines[at + 1]
+    rows = {line.split()[1]: float(line.split()[2]) for line in lines[at + 2:at + 6]}
+    assert list(rows) == ["f32", "f16", "mixed-f16", "int8"] and 4 < rows["int8"] <= rows["f16"] <= rows["f32"], rows
+    events = [json.loads(line) for line in answer("--info", "--json", "--ctx", "2048").splitlines()]
+    assert events[0]["event"] == "info" and events[0]["tensors"] > 10
+    assert [e["kv"] for e in events[1:]] == list(rows)
+    kv = {e["kv"]: e["kv_bytes"] for e in events[1:]}
+    assert kv["int8"] < kv["f16"] < kv["f32"], kv
+    for e in events[1:]:
+        assert e["event"] == "estimate" and e["n_ctx"] == 2048
+        assert e["total_bytes"] == e["mapped_bytes"] + e["memory_bytes"] >= e["mapped_bytes"] + e["own_bytes"] + e["kv_bytes"] + e["scratch_bytes"]
+    # --memory: what fits, below it and no more
+    f16 = [json.loads(line) for line in answer("--info", "--json").splitlines()][2]
+    some = f16["total_bytes"] - 500000
+    fits = [e for e in map(json.loads, answer("--info", "--json", "--memory", str(some)).splitlines()) if e.get("budget") == some]
+    assert all(e["total_bytes"] <= some and (e["n_ctx"] % 64 == 0 or e["n_ctx"] == 512) for e in fits), fits
+    assert "fits into --memory" in answer("--info", "--memory", "1M").decode() and "none" in answer("--info", "--memory", "1M").decode()
+
+
+def test_memory():
+    """--memory chooses the context, is a cap that is enough, and refuses by name what cannot be."""
+    want = answer("--temp", "0", "-n", "40", "-t", "1", "Once")
+    big = [json.loads(line) for line in answer("--info", "--json", "-t", "1").splitlines()][2]
+    assert big["kv"] == "f16"
+    for size, least in ((str(big["total_bytes"]), 512), ("1G", 512), (str(big["total_bytes"] - 400000), 64)):
+        for ctx in ((), ("--ctx", "auto")):
+            result = cli("--memory", size, *ctx, "--temp", "0", "-n", "40", "-t", "1", "--stats", "Once")
+            expect(result, 0)
+            assert result.stdout == want
+            room = int(re.search(rb"context +\d+ of (\d+) tokens", result.stderr).group(1))
+            assert least <= room <= 512, (size, room)
+    expect(cli("--memory", "1M", "Once"), 4, b"budget is 1048576")
+    expect(cli("--memory", str(big["total_bytes"] - 1), "-t", "1", "--ctx", "4000", "Once"), 4, b"a context of 4000 elements")
+    for bad in ("0", "12X", "M", "-1", "1.5G", "99999999999T"):
+        expect(cli("--memory", bad, "Once"), 1, b"is not a size")
+    expect(cli("--ctx", "automatic", "Once"), 1, b"is not a whole number")
+
+
 def test_folder():
     folder = os.path.join(ROOT, "tests", "data", "fixtures", "qwen3")
     for path in (folder, os.path.join(folder, "config.json"), os.path.join(folder, "model.safetensors")):

@@ -41,6 +41,7 @@ struct options {
     uint32_t n_stops;
     uint32_t repeat_guard;
     uint64_t max_tokens; /* 0: the default of the mode */
+    uint64_t memory;     /* bytes; 0: no limit */
     uint32_t threads, ctx, kv_recent, cache_mib;
     uint32_t dimensions;
     int32_t cpu, kv_type, numerics, quantise, pooling;
@@ -53,6 +54,7 @@ struct cli {
     char *model_path;
     bool bundled; /* the fallback model that ships with the tool */
     bool raw;     /* no template: asked for, or the model has none */
+    uint64_t memory_limit; /* of the engine; 0: none */
     infer_engine *engine;
     infer_model *model;
     infer_session *session;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "conversation.h"
+#include "memory.h"
 #include "output.h"
 
 #define MAX_TYPES 256
@@ -225,6 +226,13 @@ static void put_template(struct text *t, const infer_source *source)
     infer_template_release(tmpl);
 }
 
+static int print_info(struct text *t)
+{
+    bool ok = out_text(t);
+    text_free(t);
+    return ok ? EXIT_OK : EXIT_GENERATION;
+}
+
 int run_info(struct cli *c)
 {
     infer_error err;
@@ -237,6 +245,14 @@ int run_info(struct cli *c)
         note_error(err.file[0] ? NULL : c->model_path, &err);
         return exit_code(err.code, false);
     }
+    if (c->opt.json) {
+        text_puts(&t, "{\"event\":\"info\",\"file\":");
+        text_put_json(&t, c->model_path, strlen(c->model_path));
+        text_putf(&t, ",\"tensors\":%llu}\n", (unsigned long long)infer_file_tensor_count(file));
+        memory_put_json(&t, &c->opt, &source);
+        infer_file_release(file);
+        return print_info(&t);
+    }
     put_line(&t, "file");
     text_puts(&t, c->model_path);
     text_puts(&t, "\n");
@@ -244,14 +260,13 @@ int run_info(struct cli *c)
     put_meta_string(&t, file, "architecture", "general.architecture");
     put_meta_string(&t, file, "licence", "general.license");
     put_shape(&t, &source);
+    memory_put(&t, &c->opt, &source);
     put_tensors(&t, file);
     put_tokenizer(&t, &source);
     put_template(&t, &source);
     put_metadata(&t, file);
     infer_file_release(file);
-    bool ok = out_text(&t);
-    text_free(&t);
-    return ok ? EXIT_OK : EXIT_GENERATION;
+    return print_info(&t);
 }
 
 /* ---- --tokenize ---- */

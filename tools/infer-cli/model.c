@@ -6,6 +6,7 @@
 
 #include "adapters.h"
 #include "output.h"
+#include "memory.h"
 #include "system.h"
 
 #define DEFAULT_MODEL "SmolLM2-135M-Instruct.Q4_1.gguf" /* as scripts/quickstart stores it */
@@ -98,6 +99,7 @@ static int open_engine(struct cli *c)
     eo.numerics = c->opt.numerics;
     eo.threads = c->opt.threads;
     eo.cache_bytes = (uint64_t)c->opt.cache_mib << 20;
+    eo.memory_limit = c->memory_limit;
     if (infer_engine_create(&eo, &c->engine, &err) == INFER_OK)
         return EXIT_OK;
     note_error(NULL, &err);
@@ -162,7 +164,9 @@ int cli_model_open(struct cli *c)
     infer_source source;
     infer_open_options oo;
     double start = seconds_now();
-    int code = open_engine(c);
+    int code = memory_plan(c);
+    if (code == EXIT_OK)
+        code = open_engine(c);
     if (code != EXIT_OK)
         return code;
     INFER_INIT(&err);

@@ -8,7 +8,7 @@
 
 #include "output.h"
 
-enum kind { FLAG, TEXT, COUNT32, COUNT64, REAL, CPU, KV, NUMERICS, QUANTISE, POOLING, PAIR, ADAPTER, STOP };
+enum kind { FLAG, TEXT, COUNT32, COUNT64, CONTEXT, SIZE, REAL, CPU, KV, NUMERICS, QUANTISE, POOLING, PAIR, ADAPTER, STOP };
 
 struct option {
     const char *name;
@@ -32,7 +32,8 @@ struct group {
 static const struct option model_options[] = {
     {"model", 'm', TEXT, AT(model), 0, 0, "FILE",
      "a GGUF file or a Hugging Face folder; else the model that\nscripts/quickstart fetched, else the small one that comes\nwith infer-cli"},
-    {"ctx", 'c', COUNT32, AT(ctx), 0, U32_MAX, "N", "room for N tokens (default: what the model was trained for)"},
+    {"ctx", 'c', CONTEXT, AT(ctx), 0, U32_MAX, "N", "room for N tokens (default, and auto: what the model was\ntrained for; with --memory what fits)"},
+    {"memory", 0, SIZE, AT(memory), 0, 0, "SIZE", "take at most SIZE, such as 900M or 4G, mapped weights\nincluded (default: no limit)"},
     {"threads", 't', COUNT32, AT(threads), 0, 256, "N", "threads (default: the number of physical cores)"},
     {"cpu", 0, CPU, AT(cpu), 0, 0, "NAME",
      "force a CPU variant: scalar, avx2, avxvnni, avx512,\navx512vnni, neon, dotprod, i8mm (default: the best)"},
@@ -135,17 +136,32 @@ static int set_count(const struct option *o, void *field, const char *value)
 {
     char *end;
     errno = 0;
-    unsigned long long v = strtoull(value, &end, 10), most = o->kind == COUNT32 ? (unsigned long long)o->hi : UINT64_MAX;
+    unsigned long long v = strtoull(value, &end, 10), most = o->kind != COUNT64 ? (unsigned long long)o->hi : UINT64_MAX;
     if (value[0] < '0' || value[0] > '9' || *end)
         return bad_value(o, value, "a whole number");
     if (errno || v > most) {
         complain(INFER_ERROR_ARGUMENT, "--%s: %s is too large (at most %llu)", o->name, value, most);
         return EXIT_USAGE;
     }
-    if (o->kind == COUNT32)
+    if (o->kind != COUNT64)
         *(uint32_t *)field = (uint32_t)v;
     else
         *(uint64_t *)field = v;
+    return EXIT_OK;
+}
+
+/* A number of bytes, or of KiB, MiB, GiB, TiB. */
+static int set_size(const struct option *o, uint64_t *field, const char *value)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(value, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    if (value[0] < '0' || value[0] > '9' || end[unit != NULL] || errno || !v || v > (unsigned long long)INT64_MAX >> shift)
+        return bad_value(o, value, "a size (such as 900M or 4G)");
+    *field = (uint64_t)v << shift;
     return EXIT_OK;
 }
 
@@ -243,6 +259,10 @@ static int set(const struct option *o, struct options *opt, const char *value)
     case TEXT: *(const char **)field = value; return EXIT_OK;
     case COUNT32:
     case COUNT64: return set_count(o, field, value);
+    case CONTEXT:
+        *(uint32_t *)field = 0;
+        return strcmp(value, "auto") == 0 ? EXIT_OK : set_count(o, field, value);
+    case SIZE: return set_size(o, field, value);
     case REAL: return set_real(o, field, value);
     case CPU: return set_cpu(o, field, value);
     case KV: return set_choice(o, field, value, kv, "f16, bf16, f32, int8, int8-64, mixed-f16 or mixed-f32");
