@@ -288,7 +288,8 @@ static const struct step session[] = {ENGINE, MODEL(MODEL_TINY), {"make a cancel
 static const struct step generation[] = {ENGINE, MODEL(MODEL_TINY), {"make a cancel flag", make_cancel, 0, 0}, SESSION(0), {"append a chat", append_chat, 0, 0},
     {"set sampling", set_sampling, 0, 0}, {"generate", generate, 12, STEP_ADVANCES}, {"append text", append_text, 0, 0}, {"begin", begin, 3, 0},
     {"next", next, 0, STEP_ADVANCES}, {"next", next, 0, STEP_ADVANCES}, {"fork", fork_session, 0, 0}, {"sample the fork", sample, 1, 0},
-    {"next", next, 0, STEP_ADVANCES}, {"tokens", tokens, 0, 0}, {0}};
+    {"next", next, 0, STEP_ADVANCES}, {"tokens", tokens, 0, 0}, /* what has grown grows again */ {"append", scene_append, SLOT(0, 300), 0}, {"begin", begin, 2, 0},
+    {"next", next, 0, STEP_ADVANCES}, {"next", next, 0, STEP_ADVANCES}, {"next", next, 0, STEP_ADVANCES}, {0}};
 static const struct step kv_types[] = {ENGINE, MODEL(MODEL_LLAMA), KV(INFER_KV_F32), KV(INFER_KV_BF16), KV(INFER_KV_INT8), KV(INFER_KV_INT8_64),
     KV(INFER_KV_MIXED_F16), KV(INFER_KV_MIXED_F32), {0}};
 static const struct step threads[] = {ENGINE, MODEL(MODEL_LLAMA), SESSION(0), APPEND(0, 100), PREFILL(0), {"generate", generate, 4, STEP_ADVANCES},
