@@ -29,6 +29,8 @@ static int open_file(const char *path, int flags)
     if (fd < 0 || fd > 2)
         return fd;
     int high = fcntl(fd, F_DUPFD_CLOEXEC, 3), e = errno;
+    if (high < 0 && (flags & O_CREAT))
+        (void)unlink(path);
     (void)close(fd);
     errno = e;
     return high;

@@ -10,6 +10,7 @@
 #include <malloc.h>
 #endif
 
+#include "base/hash.h"
 #include "golden.h"
 #include "infer/scheduler.h"
 #include "ok.h"
@@ -133,6 +134,8 @@ static void test_ids_everywhere(void **state)
 static void test_numbers(void **state)
 {
     (void)state;
+    if (!hash_available())
+        skip();
     infer_session *s = session_of(llama);
     infer_adapter *a;
     ok(infer_adapter_open_path(llama, LORA, &a, &error));
@@ -259,6 +262,8 @@ static void *use_adapter(void *arg)
 static void test_adapter_released_in_use(void **state)
 {
     (void)state;
+    if (!hash_available())
+        skip();
     enum { THREADS = 3 };
     struct job jobs[THREADS];
     float want[160] = {0};

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/outfile.h"
 #include "tempdir.h"
 
@@ -197,6 +198,11 @@ static bool run(const struct scenario *scenario, const struct seam *seam, uint64
     release(&w);
     *digest = w.digest;
     return reached;
+}
+
+bool oom_can_run(const struct scenario *scenario)
+{
+    return !scenario->hash || hash_available();
 }
 
 uint64_t oom_loop(const struct scenario *scenario, const struct seam *seam, const struct oom_plan *plan, uint64_t *of)

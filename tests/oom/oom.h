@@ -71,7 +71,9 @@ struct scenario {
     uint32_t threads;         /* of the engine; 0: 1 */
     bool cache, cache_dir, executor;
     bool makes_up; /* for files that cannot be written: the engine does without */
+    bool hash;     /* needs a build with xxHash */
 };
+bool oom_can_run(const struct scenario *scenario);
 
 extern const struct scenario oom_files[], oom_sessions[], oom_state[], oom_more[]; /* the last of each has no name */
 

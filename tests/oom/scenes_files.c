@@ -77,6 +77,20 @@ infer_status scene_model(struct world *w, int which)
     return st;
 }
 
+static infer_status estimate(struct world *w, int which)
+{
+    infer_source s = path_source(models[which].path);
+    infer_estimate_options o;
+    infer_estimate e;
+    INFER_INIT(&o);
+    INFER_INIT(&e);
+    o.sessions = 2;
+    infer_status st = infer_model_estimate(w->engine, &s, NULL, &o, &e, &w->err);
+    if (st == INFER_OK)
+        oom_add(w, &e, sizeof e);
+    return st;
+}
+
 /* ---- files */
 
 static const struct {
@@ -84,7 +98,7 @@ static const struct {
     int32_t map;
 } files[] = {
     {TINY, INFER_MAP_READ},
-    {FIXTURE("llama-mix32"), INFER_MAP_MMAP},
+    {FIXTURE("llama-mix32"), INFER_MAP_AUTO},
     {DATA "types.safetensors", INFER_MAP_AUTO},
     {DATA "fixtures/llama/model.safetensors", INFER_MAP_READ},
     {DATA "torch/types.pt", INFER_MAP_AUTO},
@@ -345,6 +359,8 @@ static infer_status render(struct world *w, int arg)
 
 static const struct step gguf[] = {ENGINE, {"open a file", open_file, FILE_GGUF, 0}, {"read numbers", numbers_of_file, 0, 0},
     {"open a mapped file", open_file, FILE_GGUF + 1, 0}, MODEL(MODEL_TINY_READ), {0}};
+static const struct step estimates[] = {ENGINE, {"estimate", estimate, MODEL_TINY, 0}, {"estimate a folder", estimate, MODEL_BERT_FOLDER, 0},
+    {"estimate experts", estimate, MODEL_MOE, 0}, {0}};
 static const struct step quantise[] = {ENGINE, MODEL(MODEL_LLAMA_Q4), {0}};
 static const struct step safetensors[] = {ENGINE, {"open a file", open_file, FILE_SAFETENSORS, 0}, {"open a model's file", open_file, FILE_SAFETENSORS + 1, 0},
     {"open a folder", open_file, FILE_FOLDER, 0}, MODEL(MODEL_LLAMA_FOLDER), {0}};
@@ -365,10 +381,10 @@ static const struct step templates[] = {ENGINE, {"parse a template", parse_templ
     {"open a model's template", open_template, 0, 0}, {"render ChatML", render, 0, 0}, {0}};
 
 const struct scenario oom_files[] = {
-    {"gguf", gguf, 0, 0, 0, 0, 0}, {"quantise at open", quantise, 0, 0, 0, 0, 0}, {"safetensors", safetensors, 0, 0, 0, 0, 0},
-    {"folder with a tokenizer", bert_folder, 0, 0, 0, 0, 0}, {"torch", torch, 0, 0, 0, 0, 0}, {"split", split, 0, 0, 0, 0, 0},
-    {"without an engine", alone, 0, 0, 0, 0, 0}, {"tokenizers of GGUF", tokenizers_gguf, 0, 0, 0, 0, 0}, {"tokenizer.json", tokenizers_json, 0, 0, 0, 0, 0},
-    {"template", templates, 0, 0, 0, 0, 0}, {0},
+    {"gguf", gguf, 0, 0, 0, 0, 0, 0}, {"estimate", estimates, 0, 0, 0, 0, 0, 0}, {"quantise at open", quantise, 0, 0, 0, 0, 0, 0}, {"safetensors", safetensors, 0, 0, 0, 0, 0, 0},
+    {"folder with a tokenizer", bert_folder, 0, 0, 0, 0, 0, 0}, {"torch", torch, 0, 0, 0, 0, 0, 0}, {"split", split, 0, 0, 0, 0, 0, 0},
+    {"without an engine", alone, 0, 0, 0, 0, 0, 0}, {"tokenizers of GGUF", tokenizers_gguf, 0, 0, 0, 0, 0, 0}, {"tokenizer.json", tokenizers_json, 0, 0, 0, 0, 0, 0},
+    {"template", templates, 0, 0, 0, 0, 0, 0}, {0},
 };
 
 void scenes_make(void)

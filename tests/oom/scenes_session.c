@@ -299,7 +299,7 @@ static const struct step gemma3[] = ARCH(MODEL_GEMMA3), moe[] = ARCH(MODEL_MOE),
     phi3[] = ARCH(MODEL_PHI3_FOLDER);
 
 const struct scenario oom_sessions[] = {
-    {"session", session, 0, 0, 0, 0, 0}, {"generate", generation, 0, 0, 0, 0, 0}, {"KV types", kv_types, 0, 0, 0, 0, 0}, {"threads", threads, 3, 0, 0, 0, 0},
-    {"executor", threads, 0, 0, 0, 1, 0}, {"gemma3", gemma3, 0, 0, 0, 0, 0}, {"experts", moe, 2, 0, 0, 0, 0}, {"MLA", mla, 0, 0, 0, 0, 0}, {"gpt2", gpt2, 0, 0, 0, 0, 0},
-    {"phi3 of safetensors", phi3, 0, 0, 0, 0, 0}, {0},
+    {"session", session, 0, 0, 0, 0, 0, 0}, {"generate", generation, 0, 0, 0, 0, 0, 0}, {"KV types", kv_types, 0, 0, 0, 0, 0, 0}, {"threads", threads, 3, 0, 0, 0, 0, 0},
+    {"executor", threads, 0, 0, 0, 1, 0, 0}, {"gemma3", gemma3, 0, 0, 0, 0, 0, 0}, {"experts", moe, 2, 0, 0, 0, 0, 0}, {"MLA", mla, 0, 0, 0, 0, 0, 0}, {"gpt2", gpt2, 0, 0, 0, 0, 0, 0},
+    {"phi3 of safetensors", phi3, 0, 0, 0, 0, 0, 0}, {0},
 };

@@ -365,7 +365,7 @@ static const struct step cache_disk[] = {ENGINE, MODEL(MODEL_LLAMA), CACHED(0), 
 static const struct step moves[] = MOVES(MODEL_LLAMA), moves_windows[] = MOVES(MODEL_GEMMA3);
 
 const struct scenario oom_state[] = {
-    {"checkpoint", checkpoints, 0, 0, 0, 0, 0}, {"checkpoint files", files, 0, 0, 0, 0, 0}, {"store in memory", store_memory, 0, 0, 0, 0, 0},
-    {"store in a directory", store_directory, 0, 0, 0, 0, 0}, {"prefix cache", cache, 0, 1, 0, 0, 0}, {"prefix cache with windows", cache_windows, 0, 1, 0, 0, 0},
-    {"prefix cache on disk", cache_disk, 0, 1, 1, 0, 1}, {"shift and graft", moves, 0, 0, 0, 0, 0}, {"shift and graft with windows", moves_windows, 0, 0, 0, 0, 0}, {0},
+    {"checkpoint", checkpoints, 0, 0, 0, 0, 0, 0}, {"checkpoint files", files, 0, 0, 0, 0, 0, 1}, {"store in memory", store_memory, 0, 0, 0, 0, 0, 0},
+    {"store in a directory", store_directory, 0, 0, 0, 0, 0, 1}, {"prefix cache", cache, 0, 1, 0, 0, 0, 0}, {"prefix cache with windows", cache_windows, 0, 1, 0, 0, 0, 0},
+    {"prefix cache on disk", cache_disk, 0, 1, 1, 0, 1, 1}, {"shift and graft", moves, 0, 0, 0, 0, 0, 0}, {"shift and graft with windows", moves_windows, 0, 0, 0, 0, 0, 0}, {0},
 };

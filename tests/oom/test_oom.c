@@ -95,6 +95,8 @@ static uint64_t tried, points;
 
 static void test_scenario(void **state)
 {
+    if (!oom_can_run(*state))
+        skip();
     uint64_t of, n = oom_loop(*state, &seam, &plan, &of);
     print_message("# %s: %llu of %llu failing points\n", ((const struct scenario *)*state)->name, (unsigned long long)n, (unsigned long long)of);
     assert_true(n >= 20 || n == of);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "failing_os.h"
 #include "scenes.h"
 
@@ -38,7 +39,7 @@ static void forget(void)
 }
 
 #define LIST(...) (const char *const[]){__VA_ARGS__, NULL}
-#define OPENING "gguf", "safetensors", "folder with a tokenizer", "torch", "split", "tokenizers of GGUF", "tokenizer.json", "without an engine"
+#define OPENING "gguf", "safetensors", "folder with a tokenizer", "torch", "split", "tokenizers of GGUF", "tokenizer.json", "without an engine", "estimate"
 #define WRITING "checkpoint files", "store in a directory", "prefix cache on disk", "scheduler that spills"
 #define SEAM(...) {.errors = {__VA_ARGS__}}
 #define NO_ERRORS {.errors = {0}}
@@ -107,12 +108,16 @@ static void test_fault(void **state)
     f->seam.forget = forget;
     now = f;
     for (const char *const *name = f->scenarios; *name; name++) {
+        if (!oom_can_run(scenario_of(*name)))
+            continue;
         uint64_t of, n = oom_loop(scenario_of(*name), &f->seam, &plan, &of);
         print_message("# %s: %s: %llu of %llu failing points\n", f->name, *name, (unsigned long long)n, (unsigned long long)of);
         assert_true(n == of || (most && n >= most));
         sum += n;
         points += of;
     }
+    if (!hash_available() && !sum)
+        skip();
     assert_true(sum > 0); /* else nothing of this kind is called, and nothing was tested */
     tried += sum;
 }
