@@ -39,18 +39,18 @@ static void forget(void)
 }
 
 #define LIST(...) (const char *const[]){__VA_ARGS__, NULL}
-#define OPENING "gguf", "safetensors", "folder with a tokenizer", "torch", "split", "tokenizers of GGUF", "tokenizer.json", "without an engine", "estimate"
+#define OPENING "gguf", "safetensors", "folder with a tokenizer", "torch", "split", "tokenizers of GGUF", "tokenizer.json", "without an engine"
 #define WRITING "checkpoint files", "store in a directory", "prefix cache on disk", "scheduler that spills"
 #define SEAM(...) {.errors = {__VA_ARGS__}}
 #define NO_ERRORS {.errors = {0}}
 
 static struct fault faults[] = {
     {"malloc", OS_MALLOC, ENOMEM, HOW_ERROR, SEAM(INFER_ERROR_NO_MEMORY),
-     LIST("without an engine", "session", "generate", "adapters", "checkpoint files", "store in memory", "prefix cache on disk", "scheduler with a cache", "threads")},
-    {"open: no descriptors left in the process", OS_OPEN, EMFILE, HOW_ERROR, SEAM(INFER_ERROR_IO), LIST(OPENING, "adapters", WRITING)},
+     LIST("without an engine", "estimate", "session", "generate", "adapters", "checkpoint files", "store in memory", "prefix cache on disk", "scheduler with a cache", "threads")},
+    {"open: no descriptors left in the process", OS_OPEN, EMFILE, HOW_ERROR, SEAM(INFER_ERROR_IO), LIST(OPENING, "estimate", "adapters", WRITING)},
     {"open: no descriptors left in the system", OS_OPEN, ENFILE, HOW_ERROR, SEAM(INFER_ERROR_IO), LIST("safetensors", WRITING)},
     {"open: interrupted", OS_OPEN, EINTR, HOW_ERROR, NO_ERRORS, LIST("gguf", "split", "checkpoint files", "store in a directory")},
-    {"stat", OS_STAT, EIO, HOW_ERROR, SEAM(INFER_ERROR_IO), LIST(OPENING, WRITING)},
+    {"stat", OS_STAT, EIO, HOW_ERROR, SEAM(INFER_ERROR_IO), LIST(OPENING, "estimate", WRITING)},
     {"read: EIO", OS_READ, EIO, HOW_ERROR, {.errors = {INFER_ERROR_IO}, .tells = true}, LIST(OPENING, "adapters", WRITING)},
     {"read: the file ends", OS_READ, 0, HOW_END, SEAM(INFER_ERROR_TRUNCATED, INFER_ERROR_FORMAT, INFER_ERROR_CHANGED, INFER_ERROR_IO), LIST(OPENING, WRITING)},
     {"read: interrupted", OS_READ, EINTR, HOW_ERROR, NO_ERRORS, LIST("gguf", "folder with a tokenizer", WRITING)},
