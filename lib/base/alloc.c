@@ -49,6 +49,8 @@ void *mem_alloc_aligned(const struct alloc *a, size_t size, size_t align)
 {
     if (align < 16)
         align = 16;
+    if (!size) /* not a pointer behind the block: leak checkers would not know whose it is */
+        size = 1;
     if (size > SIZE_MAX - align)
         return NULL;
     char *block = a->get(a->user, size + align, align);
