@@ -227,8 +227,10 @@ static void run_batch(infer_engine *engine, const struct net *net, struct batch 
 /* How many of the item's next elements are rows of one prefix, one after the other. */
 static uint64_t prefix_rows(const infer_step_item *it)
 {
-    const struct element *e = it->session->elements + it->session->computed;
     uint64_t n = 0, goal = item_goal(it);
+    if (!goal) /* an empty session has no elements to point to */
+        return 0;
+    const struct element *e = it->session->elements + it->session->computed;
     while (n < goal && e[n].id == ELEMENT_PREFIX && e[n].set == e->set && e[n].row == e->row + n)
         n++;
     return n;

@@ -1,5 +1,6 @@
-/* Reads the input as a program of API calls on a few sessions of two models, with odd values, and keeps its own list of what each
- * session should hold: a failed call must leave its session as it was, and what a session computes must be what a cold one computes. */
+/* Reads the input as a program of API calls on a few sessions of two models, with checkpoints, a store, adapters and the prefix cache, with odd values,
+ * and keeps its own list of what each session should hold and under which adapters: a failed call must leave its session as it was, and what a
+ * session computes must be what a cold one computes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,8 @@
 #include "infer/state.h"
 
 #define SLOTS 6
+#define SAVED 3
+#define SETS 5
 #define MAX_LEN 400
 #define MAX_OPS 64
 #define ROW_ID (-1000) /* in a shadow: an embedding row of content ROW_ID - id */
@@ -21,15 +24,23 @@ static void demand(int condition, const char *what)
     abort();
 }
 
-static const char *const model_names[2] = {"/tests/data/fixtures/llama-q4_0.gguf", "/tests/data/fixtures/gemma3-scaled.gguf"};
+static const char *const model_names[2] = {"/tests/data/fixtures/llama.gguf", "/tests/data/fixtures/gemma3-scaled.gguf"};
 
 struct slot {
     infer_session *s;
     int model;
     uint32_t n_ctx;
     int32_t kv_type;
+    uint8_t set; /* adapters in force: a number of set_uses */
     uint64_t len;
     int32_t ids[MAX_LEN]; /* what the session should hold */
+    uint8_t sets[MAX_LEN]; /* and under which adapters */
+};
+
+/* A checkpoint, and what a session that is restored from it should hold; s is NULL. */
+struct saved {
+    infer_checkpoint *c;
+    struct slot t;
 };
 
 struct world {
@@ -37,6 +48,9 @@ struct world {
     infer_model *model[2];
     infer_model_info info[2];
     struct slot slots[SLOTS];
+    struct saved saved[SAVED], stored[SAVED]; /* stored: under the names "a", "b", ... */
+    infer_store *store;
+    infer_adapter *adapters[2]; /* of the first model: LoRA, steering */
     infer_cancel *cancel;
     uint8_t callback_mode;
     const uint8_t *at, *end; /* the program */
@@ -63,6 +77,13 @@ static void check_slot(const struct slot *t)
         demand(ids[k] == (t->ids[k] <= ROW_ID ? -1 : t->ids[k]), "a session's elements are wrong");
 }
 
+/* `n` elements were appended under the adapters in force. */
+static void grow(struct slot *t, uint64_t n)
+{
+    memset(t->sets + t->len, t->set, (size_t)n);
+    t->len += n;
+}
+
 /* Takes over what a generation appended. */
 static void follow(struct slot *t)
 {
@@ -71,7 +92,7 @@ static void follow(struct slot *t)
     demand(infer_session_get_info(t->s, &i, NULL) == INFER_OK, "no session info");
     demand(i.length >= t->len && i.length <= MAX_LEN, "generation lost elements");
     demand(infer_session_tokens(t->s, t->len, i.length - t->len, t->ids + t->len, NULL) == INFER_OK, "no tokens");
-    t->len = i.length;
+    grow(t, i.length - t->len);
 }
 
 static void make_row(int32_t id, uint32_t width, float *row)
@@ -83,11 +104,28 @@ static void make_row(int32_t id, uint32_t width, float *row)
     }
 }
 
-static infer_status append_shadow(const struct world *w, infer_session *s, const struct slot *t, uint64_t n)
+/* Set number `set`: none, a LoRA, half of it, a steering vector, both. */
+static infer_status set_adapters(const struct world *w, infer_session *s, uint8_t set)
+{
+    infer_adapter_use uses[2];
+    uint64_t n = 0;
+    INFER_INIT(&uses[0]);
+    INFER_INIT(&uses[1]);
+    uses[0].scale = uses[1].scale = set == 2 ? 0.5f : 1;
+    if (set && set != 3)
+        uses[n++].adapter = w->adapters[0];
+    if (set >= 3)
+        uses[n++].adapter = w->adapters[1];
+    return infer_session_set_adapters(s, uses, n, NULL);
+}
+
+static infer_status append_shadow(const struct world *w, infer_session *s, const struct slot *t, uint64_t from, uint64_t n)
 {
     infer_status st = INFER_OK;
-    for (uint64_t i = 0; i < n && st == INFER_OK; i++) {
+    for (uint64_t i = from; i < from + n && st == INFER_OK; i++) {
         float row[4096];
+        if (t->model == 0 && (i == from || t->sets[i] != t->sets[i - 1]) && set_adapters(w, s, t->sets[i]) != INFER_OK)
+            return INFER_ERROR_NO_MEMORY;
         uint64_t key[2] = {(uint64_t)t->ids[i], 7};
         uint32_t width = w->info[t->model].n_embd;
         if (t->ids[i] > ROW_ID)
@@ -122,14 +160,12 @@ static void compare_cold(struct world *w, const struct slot *t, uint8_t back)
         return;
     if (!t->len || infer_session_create(w->model[t->model], &o, &cold, NULL) != INFER_OK)
         return;
-    if (infer_session_fork(t->s, &f, NULL) == INFER_OK && append_shadow(w, cold, t, t->len) == INFER_OK &&
+    if (infer_session_fork(t->s, &f, NULL) == INFER_OK && append_shadow(w, cold, t, 0, t->len) == INFER_OK &&
         step_plain(cold) == INFER_OK) {
         const float *a, *b;
         uint64_t pos, keep = t->len - 1 - back % t->len;
-        struct slot rest = *t;
         demand(infer_session_truncate(f, keep, NULL, NULL) == INFER_OK, "truncate failed");
-        memmove(rest.ids, rest.ids + keep, (size_t)(t->len - keep) * sizeof *rest.ids);
-        if (append_shadow(w, f, &rest, t->len - keep) == INFER_OK && step_plain(f) == INFER_OK) {
+        if (append_shadow(w, f, t, keep, t->len - keep) == INFER_OK && step_plain(f) == INFER_OK) {
             demand(infer_session_logits(cold, 0, &a, NULL, NULL) == INFER_OK, "a cold session has no logits");
             demand(infer_session_logits(f, 0, &b, &pos, NULL) == INFER_OK && pos == t->len - 1, "no logits");
             demand(!memcmp(a, b, w->info[t->model].vocab_size * sizeof *a), "a session differs from a cold one");
@@ -189,7 +225,7 @@ static void op_append(struct world *w)
     if (st != INFER_OK || !t->s || a == 254)
         return;
     memcpy(t->ids + t->len, ids, (size_t)n * sizeof *ids);
-    t->len += n;
+    grow(t, n);
 }
 
 static void op_append_rows(struct world *w)
@@ -211,8 +247,10 @@ static void op_append_rows(struct world *w)
     if (infer_session_append_rows(t->s, rows, keys, n, NULL) != INFER_OK)
         return;
     demand(!n || a <= 240, "a row that is not finite was taken");
-    for (uint64_t i = 0; i < n; i++)
-        t->ids[t->len++] = ROW_ID - a;
+    for (uint64_t i = 0; i < n; i++) {
+        t->ids[t->len] = ROW_ID - a;
+        grow(t, 1);
+    }
 }
 
 static void op_truncate(struct world *w)
@@ -247,6 +285,7 @@ static void op_shift(struct world *w)
         return;
     demand(t->s && keep <= t->len && drop <= t->len - keep, "shift accepts the wrong lengths");
     memmove(t->ids + keep, t->ids + keep + drop, (size_t)(t->len - keep - drop) * sizeof *t->ids);
+    memmove(t->sets + keep, t->sets + keep + drop, (size_t)(t->len - keep - drop));
     t->len -= drop;
 }
 
@@ -265,6 +304,7 @@ static void op_graft(struct world *w)
         return;
     demand(t->s && t->model == from->model && first + count <= from->len && rerun <= count, "graft accepts what it should not");
     memmove(t->ids + t->len, from->ids + first, (size_t)count * sizeof *t->ids); /* t may be from */
+    memmove(t->sets + t->len, from->sets + first, (size_t)count);
     t->len += count;
 }
 
@@ -454,7 +494,116 @@ static void op_score(struct world *w)
     for (uint64_t i = 0; i < n && o.logprobs; i++)
         demand(p[i] <= 0, "a log-probability above 0");
     memcpy(t->ids + t->len, ids, n * sizeof *ids);
-    t->len += n;
+    grow(t, n);
+}
+
+/* ---- State and adapters */
+
+static void op_checkpoint(struct world *w)
+{
+    struct slot *t = pick(w);
+    struct saved *to = &w->saved[next_byte(w) % SAVED];
+    infer_checkpoint *c = NULL;
+    infer_checkpoint_info i;
+    INFER_INIT(&i);
+    if (infer_checkpoint_create(t->s, &c, NULL) != INFER_OK)
+        return;
+    infer_checkpoint_release(to->c);
+    to->c = c;
+    to->t = *t;
+    to->t.s = NULL;
+    demand(infer_checkpoint_get_info(c, &i, NULL) == INFER_OK && i.length == t->len, "a checkpoint's length is wrong");
+}
+
+static void op_restore(struct world *w)
+{
+    struct slot *t = pick(w);
+    uint8_t a = next_byte(w);
+    const struct saved *from = &w->saved[a % SAVED];
+    infer_session *s = t->s;
+    infer_status st = a & 128 ? infer_checkpoint_session(from->c, &s, NULL) : infer_session_restore(s, from->c, NULL);
+    demand(from->c || st == INFER_ERROR_ARGUMENT, "restored from nothing");
+    if (st != INFER_OK)
+        return;
+    if (a & 128)
+        infer_session_release(t->s);
+    else
+        demand(t->model == from->t.model, "restored from another model's checkpoint");
+    *t = from->t;
+    t->s = s;
+}
+
+static void op_adapters(struct world *w)
+{
+    struct slot *t = pick(w);
+    uint8_t a = next_byte(w);
+    infer_status st = set_adapters(w, t->s, a % SETS);
+    demand(st != INFER_OK || (t->s && (t->model == 0 || a % SETS == 0)), "another model's adapter was taken");
+    if (st == INFER_OK)
+        t->set = a % SETS;
+}
+
+/* What the library keeps under a name is what was put there. */
+static void op_store(struct world *w)
+{
+    uint8_t a = next_byte(w), b = next_byte(w);
+    int from = b % SAVED, to = b / 4 % SAVED;
+    const char name[2] = {(char)('a' + from), 0}, second[2] = {(char)('a' + to), 0};
+    uint32_t flags = a & 128 ? INFER_STORE_REPLACE : 0;
+    struct saved *x = &w->stored[from], *y = &w->stored[to];
+    infer_checkpoint *c = NULL;
+    infer_status st;
+    switch (a % 5) {
+    case 0:
+        st = infer_store_put(w->store, second, INFER_ZSTR, w->saved[from].c, flags, a & 64 ? w->cancel : NULL, NULL);
+        demand(st != INFER_OK || (w->saved[from].c && (flags || !y->c)), "put what it should not");
+        if (st == INFER_OK)
+            *y = w->saved[from];
+        break;
+    case 1:
+        st = infer_store_get(w->store, w->model[x->t.model], name, 1, NULL, &c, NULL);
+        demand(x->c ? st == INFER_OK && c : st == INFER_ERROR_NOT_FOUND, "get does not give what is there");
+        if (st == INFER_OK) {
+            infer_checkpoint_release(w->saved[to].c);
+            w->saved[to] = *x;
+            w->saved[to].c = c;
+        }
+        break;
+    case 2:
+        st = infer_store_branch(w->store, name, 1, second, 1, flags, NULL);
+        demand(st != INFER_OK || x->c, "branched from nothing");
+        if (st == INFER_OK)
+            *y = *x;
+        break;
+    case 3:
+        st = infer_store_rename(w->store, name, 1, second, 1, flags, NULL);
+        demand(st != INFER_OK || x->c, "renamed nothing");
+        if (st == INFER_OK && from != to) {
+            *y = *x;
+            x->c = NULL;
+        }
+        break;
+    default:
+        st = infer_store_delete(w->store, name, 1, NULL);
+        demand((st == INFER_OK) == (x->c != NULL), "delete");
+        x->c = NULL;
+    }
+}
+
+static void op_cache(struct world *w)
+{
+    const struct slot *t = pick(w);
+    uint8_t a = next_byte(w);
+    infer_cache_report r;
+    infer_cache_stats s;
+    INFER_INIT(&r);
+    INFER_INIT(&s);
+    if (t->s)
+        demand(infer_session_cache_report(t->s, &r, NULL) == INFER_OK && r.reused <= r.wanted, "an odd report");
+    demand(infer_engine_cache_stats(w->engine, &s, NULL) == INFER_OK && s.hits + s.partial_hits <= s.lookups, "odd figures of the cache");
+    demand(infer_engine_cache_flush(w->engine, a & 2 ? w->cancel : NULL, NULL) != INFER_OK, "a cache without a folder was written");
+    if (a & 1)
+        demand(infer_engine_cache_clear(w->engine, NULL) == INFER_OK, "the cache is not cleared");
 }
 
 static void op_odd(struct world *w)
@@ -503,7 +652,8 @@ static void op_compare(struct world *w)
 static void (*const ops[])(struct world *) = {op_create, op_append, op_append,   op_append_rows, op_truncate, op_fork,
                                               op_step,   op_step,   op_sampling, op_sample,      op_begin,    op_next,
                                               op_next,   op_generate, op_odd,    op_handles,     op_compare,  op_step,
-                                              op_shift,  op_graft,    op_score};
+                                              op_shift,  op_graft,    op_score,  op_checkpoint,  op_restore,  op_restore,
+                                              op_adapters, op_store,  op_cache};
 
 static infer_status open_world(struct world *w, uint8_t how)
 {
@@ -513,6 +663,7 @@ static infer_status open_world(struct world *w, uint8_t how)
     INFER_INIT(&o);
     o.threads = how & 8 ? 2 : 1;
     o.kv_budget = budgets[how % 8];
+    o.cache_bytes = how & 16 ? how & 32 ? 100000 : 1 << 22 : 0;
     infer_status st = infer_engine_create(&o, &w->engine, NULL);
     for (int m = 0; m < 2 && st == INFER_OK; m++) {
         snprintf(path, sizeof path, "%s%s", INFER_SOURCE_DIR, model_names[m]);
@@ -522,6 +673,17 @@ static infer_status open_world(struct world *w, uint8_t how)
             st = infer_model_get_info(w->model[m], &w->info[m], NULL);
         demand(w->info[m].n_embd <= 4096, "rows are too wide for this program");
     }
+    static const char *const names[2] = {"lora-r4.gguf", "steering.gguf"};
+    for (int i = 0; i < 2 && st == INFER_OK; i++) {
+        snprintf(path, sizeof path, "%s/tests/data/adapters/%s", INFER_SOURCE_DIR, names[i]);
+        st = infer_adapter_open_path(w->model[0], path, &w->adapters[i], NULL);
+    }
+    infer_store_options limits;
+    INFER_INIT(&limits);
+    limits.max_count = how & 64 ? 2 : 0;
+    limits.max_bytes = how & 128 ? 100000 : 0;
+    if (st == INFER_OK)
+        st = infer_store_open(w->engine, NULL, 0, &limits, &w->store, NULL);
     return st == INFER_OK ? infer_cancel_create(&w->cancel, NULL) : st;
 }
 
@@ -547,6 +709,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         infer_model_release(w.model[0]);
     for (int k = 0; k < SLOTS; k++)
         infer_session_release(w.slots[k].s);
+    for (int k = 0; k < SAVED; k++)
+        infer_checkpoint_release(w.saved[k].c);
+    for (int k = 0; k < 2; k++)
+        infer_adapter_release(w.adapters[k]);
+    infer_store_release(w.store);
+    demand(infer_engine_cache_clear(w.engine, NULL) == INFER_OK, "the cache is not cleared");
     demand(infer_engine_get_info(w.engine, &info, NULL) == INFER_OK && info.kv_bytes == 0, "KV memory is left");
     infer_engine_release(w.engine);
     infer_model_release(w.model[1]);

@@ -371,7 +371,7 @@ static void edit(uint8_t *data, size_t n, const uint8_t *e)
     const struct kv_file_header *h = (const struct kv_file_header *)data;
     uint64_t table = h->table_offset, from = 0, bytes = KV_FILE_HEADER;
     uint32_t sections = h->n_sections, which = e[0] % 24;
-    if (table < n && sections * sizeof(struct kv_section) <= n - table && which < 22) {
+    if (table < n && table % 8 == 0 && sections * sizeof(struct kv_section) <= n - table && which < 22) {
         const struct kv_section *t = (const struct kv_section *)(data + table);
         from = which < sections ? t[which].offset : table;
         bytes = which < sections ? t[which].stored : n - table;
