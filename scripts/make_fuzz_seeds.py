@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Writes seeds to tests/fuzz/corpus.
 
-usage: make_fuzz_seeds.py [gguf] [split] [tokenise] [options]      all, when none is named
+usage: make_fuzz_seeds.py [gguf] [split] [tokenise] [options] [api]      all, when none is named
 
 gguf: small files by another writer, the `gguf` package (0.19.0), which only these need. split: parts of files, as fuzz_split.c reads them. tokenise: texts
-that hurt, for each tokenizer of fuzz_tokenise.c. options: each call of fuzz_options.c with structs of all sizes.
+that hurt, for each tokenizer of fuzz_tokenise.c. options: each call of fuzz_options.c with structs of all sizes. api: programs for
+fuzz_api.c that keep, store and restore what sessions hold under adapters.
 """
 import pathlib
 import struct
@@ -154,8 +155,31 @@ def options_seeds():
         (CORPUS / "options" / f"every-output-{i // 90}").write_bytes(every[i:i + 90])
 
 
+# ---- api
+
+def api_seeds():
+    CREATE, APPEND, TRUNCATE, FORK, STEP, COMPARE, CHECKPOINT, RESTORE, ADAPTERS, STORE, CACHE = 0, 1, 4, 5, 6, 16, 21, 22, 24, 25, 26
+    PUT, GET, BRANCH, RENAME, DELETE, REPLACE, NEW_SESSION = 0, 1, 2, 3, 4, 128, 128
+    F16_200 = 19 # 200 elements, F16, the first model
+
+    def fill(slot, tokens, adapters):
+        return [ADAPTERS, slot, adapters, APPEND, slot, 5 * slot + adapters, tokens, STEP, 1, 0, slot]
+
+    def put(what, name, then=0):
+        return [STORE, what | then, name]
+
+    kept = [CREATE, 0, F16_200] + fill(0, 9, 1) + fill(0, 12, 3) + [CHECKPOINT, 0, 0] + fill(0, 7, 0) + [RESTORE, 0, 0] + fill(0, 5, 2) + [COMPARE, 0, 3]
+    stored = [CREATE, 0, F16_200] + fill(0, 15, 0) + [CHECKPOINT, 0, 0] + put(PUT, 0) + put(BRANCH, 4) + put(RENAME, 8, REPLACE) + put(GET, 9)
+    stored += [RESTORE, 1, NEW_SESSION | 2] + fill(1, 6, 4) + put(DELETE, 1) + put(DELETE, 2) + put(GET, 0) + [COMPARE, 1, 9]
+    shared = [CREATE, 0, F16_200, CREATE, 1, F16_200, CREATE, 2, F16_200] + [x for _ in range(5) for x in [APPEND, 0, 3, 15]] + [STEP, 1, 0, 0, CACHE, 0, 0]
+    shared += [x for _ in range(5) for x in [APPEND, 1, 3, 15]] + [STEP, 1, 0, 1, CACHE, 1, 0, FORK, 1, 3, TRUNCATE, 3, 9] + fill(3, 4, 1) + [CACHE, 3, 1] + fill(2, 15, 2)
+    for name, program in {"kept": kept, "stored": stored, "shared": shared}.items():
+        for how, suffix in ((5, ""), (16 | 5, "-cache"), (64 | 16 | 3, "-tight")):
+            (CORPUS / "api" / (name + suffix)).write_bytes(bytes([how, 0] + program))
+
+
 if __name__ == "__main__":
-    makers = {"gguf": gguf_seeds, "split": split_seeds, "tokenise": tokenise_seeds, "options": options_seeds}
+    makers = {"gguf": gguf_seeds, "split": split_seeds, "tokenise": tokenise_seeds, "options": options_seeds, "api": api_seeds}
     for which in sys.argv[1:] or makers:
         (CORPUS / which).mkdir(parents=True, exist_ok=True)
         makers[which]()
