@@ -185,10 +185,52 @@ def test_quickstart_knows_the_flags():
 
 
 def test_scripts_are_executable_and_parse():
-    for name in ("scripts/test", "scripts/quickstart", "scripts/client-env", "scripts/common.sh", "scripts/gen-symbols", ".ci/run"):
+    for name in ("scripts/test", "scripts/sanitize", "scripts/quickstart", "scripts/client-env", "scripts/common.sh", "scripts/gen-symbols", ".ci/run"):
         path = os.path.join(ROOT, name)
         assert name.endswith("common.sh") or os.access(path, os.X_OK), name
         assert subprocess.run(["sh", "-n", path], check=False).returncode == 0, name
+
+
+def fuzz_targets():
+    folder = os.path.join(ROOT, "tests", "fuzz")
+    return sorted(name[5:-2] for name in os.listdir(folder) if re.fullmatch(r"fuzz_\w+\.c", name))
+
+
+def test_fuzz_targets_are_whole():
+    """Each has seeds, runs as a test, and stands in the documentation."""
+    with open(os.path.join(ROOT, "docs", "fuzzing.md"), encoding="utf-8") as page:
+        documented = set(re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in page if re.match(r"\| `\w+`", line))))
+    with open(os.path.join(ROOT, "tests", "fuzz", "meson.build"), encoding="utf-8") as build:
+        built = set(re.findall(r"'(\w+)'", re.search(r"fuzz_targets = \[(.*?)\]", build.read(), re.DOTALL).group(1))) | {"server"}
+    targets = fuzz_targets()
+    assert set(targets) == documented == built, (documented ^ set(targets), built ^ set(targets))
+    total = 0
+    for name in targets:
+        seeds = os.path.join(ROOT, "tests", "fuzz", "corpus", name)
+        sizes = [os.path.getsize(os.path.join(seeds, seed)) for seed in os.listdir(seeds)]
+        assert len(sizes) >= 3, name
+        total += sum(sizes)
+    assert total < 500_000, total
+
+
+def test_fuzz_and_sanitize_refuse_what_they_do_not_know():
+    fuzz = subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "fuzz"), "gguf", "nosuch"], capture_output=True, text=True, check=False)
+    assert fuzz.returncode == 2 and "no such target: nosuch" in fuzz.stderr and " ".join(fuzz_targets()) in fuzz.stderr, fuzz.stderr
+    for argument in ([], ["usan"]):
+        run = subprocess.run([os.path.join(ROOT, "scripts", "sanitize")] + argument, capture_output=True, text=True, check=False)
+        assert run.returncode == 1 and "asan, tsan, msan or valgrind" in run.stderr, run.stderr
+
+
+def test_every_test_is_in_a_suite():
+    """One that says when it runs, and one that says what it is about."""
+    listed = subprocess.run(["meson", "introspect", "--tests", sys.argv[1]], capture_output=True, text=True, check=True)
+    subjects = {"unit", "kernels", "formats", "model", "api", "abi", "oom", "fuzz-corpus", "tools", "clients", "guest", "bindings"}
+    seen = set()
+    for test in json.loads(listed.stdout):
+        suites = {suite.split(":")[-1] for suite in test["suite"]}
+        assert suites & {"fast", "slow"} and suites & subjects, test["name"]
+        seen |= suites
+    assert {"unit", "kernels", "formats", "model", "api", "abi", "oom", "fuzz-corpus", "fast", "slow"} <= seen, seen
 
 
 tap.main(globals())
