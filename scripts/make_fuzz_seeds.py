@@ -142,14 +142,14 @@ def tokenise_seeds():
 
 def options_seeds():
     calls = ["engine", "open", "open2", "value", "render", "detokenizer", "session", "sampling", "generate", "step", "step2", "score", "embed", "adapters",
-             "store", "save", "load", "scheduler", "scheduler2", "outputs", "outputs2"]
+             "store", "save", "load", "scheduler", "scheduler2", "outputs", "outputs2", "estimate"]
     FULL, SHORT, LONGER, TAIL, FIELDS = 0, 5, 6, 7, 64
     for i, name in enumerate(calls):
         steps = []
         for how, what in ((FULL, [1] * 4), (SHORT, [8]), (LONGER, [16]), (TAIL, [9, 3]), (FULL | FIELDS, [2, 1, 3, 5, 0, 1, 7, 1, 2, 11, 0, 4])):
             steps.append(bytes([i] + ([i % 5] if name in ("open", "outputs", "step", "embed", "adapters") else []) + [how] + what + [i * 7 % 251] * 3))
         for k, step in enumerate(steps):
-            (CORPUS / "options" / f"{name}-{k}").write_bytes(step + bytes(24))
+            (CORPUS / "options" / f"{name}-{k}").write_bytes(step)
     every = b"".join(bytes([19, i, 0, 19, i, 6, 8, 19, i, 5, 16, 19, i, 4, 10]) for i in range(18))
     for i in range(0, len(every), 90):
         (CORPUS / "options" / f"every-output-{i // 90}").write_bytes(every[i:i + 90])

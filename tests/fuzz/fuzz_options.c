@@ -334,6 +334,19 @@ static void call_open(void)
     infer_adapter_release(a);
 }
 
+static void call_estimate(void)
+{
+    infer_error *err = error();
+    infer_source *s = structs(sizeof *s, 1, fix_source);
+    infer_open_options *open = structs(sizeof *open, 1, fix_open);
+    infer_estimate_options *o = structs(sizeof *o, 1, NULL);
+    int in = refuse;
+    uint32_t size;
+    infer_estimate *e = output(sizeof *e, &size);
+    refuse = refuse || in;
+    (void)judge(infer_model_estimate(pick(engine), s, open, o, e, err), err);
+}
+
 static void fix_value(void *x)
 {
     infer_value *v = x;
@@ -682,6 +695,13 @@ static void call_scheduler(void)
                 demand(!refuse, "a struct of no version was taken");
         }
     }
+    uint32_t size;
+    infer_scheduler_info *about = output(sizeof *about, &size);
+    (void)judge(infer_scheduler_get_info(s, about, err), err);
+    if (r) {
+        infer_request_info *of = output(sizeof *of, &size);
+        (void)judge(infer_request_get_info(r, of, err), err);
+    }
     infer_request_release(r);
     infer_scheduler_release(s);
 }
@@ -728,7 +748,8 @@ static void call_outputs(void)
 
 static void (*const calls[])(void) = {call_engine, call_open,   call_open,     call_value,   call_render, call_detokenizer, call_session,
                                       call_sampling, call_generate, call_step, call_step,    call_score,  call_embed,       call_adapters,
-                                      call_store,  call_save,   call_load,     call_scheduler, call_scheduler, call_outputs, call_outputs};
+                                      call_store,  call_save,   call_load,     call_scheduler, call_scheduler, call_outputs, call_outputs,
+                                      call_estimate};
 
 /* ---- */
 

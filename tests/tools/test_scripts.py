@@ -213,6 +213,18 @@ def test_fuzz_targets_are_whole():
     assert total < 500_000, total
 
 
+def test_every_struct_is_fuzzed():
+    """Of the library's list of structs with a size, in the target that hands them over."""
+    with open(os.path.join(ROOT, "lib", "api", "api.h"), encoding="utf-8") as header:
+        structs = re.findall(r"X\((infer_\w+), ", re.search(r"#define API_STRUCTS\(X\).*?\n\n", header.read(), re.DOTALL).group(0))
+    with open(os.path.join(ROOT, "tests", "fuzz", "fuzz_options.c"), encoding="utf-8") as source:
+        text = source.read()
+    used = set(re.findall(r"(infer_\w+) \*\w+ = (?:structs|output)\(sizeof", text)) | set(re.findall(r"OUT\((infer_\w+)\)", text))
+    used |= {f"infer_{field}" for field in ("allocator", "executor", "hidden") if f"->{field} = how & " in text or f"it->{field} = " in text}
+    used.add("infer_stream") # which the library hands to the host
+    assert len(structs) > 40 and set(structs) <= used, set(structs) - used
+
+
 def test_fuzz_and_sanitize_refuse_what_they_do_not_know():
     fuzz = subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "fuzz"), "gguf", "nosuch"], capture_output=True, text=True, check=False)
     assert fuzz.returncode == 2 and "no such target: nosuch" in fuzz.stderr and " ".join(fuzz_targets()) in fuzz.stderr, fuzz.stderr
