@@ -241,7 +241,7 @@ static void check_again(infer_session *s, uint32_t vocab)
     infer_session_release(f);
 }
 
-static void add_prompt(infer_session *s, const infer_model *m)
+static void add_prompt(infer_session *s, const infer_model *m, uint64_t most)
 {
     static const int32_t ids[] = {1, 2, 3, 0, 5, 60, 7, 8};
     char text[4096];
@@ -251,13 +251,13 @@ static void add_prompt(infer_session *s, const infer_model *m)
     o.max_steps = 20000;
     o.max_memory = 4 << 20;
     if (infer_template_render(infer_model_template(m), CHAT, sizeof CHAT - 1, &o, text, sizeof text, &n, NULL) == INFER_OK)
-        infer_session_append_text(s, text, n < 60 ? n : 60, INFER_TOKENIZE_ADD_SPECIAL | INFER_TOKENIZE_PARSE_SPECIAL, NULL);
+        infer_session_append_text(s, text, n < most ? n : most, INFER_TOKENIZE_ADD_SPECIAL | INFER_TOKENIZE_PARSE_SPECIAL, NULL);
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
         infer_session_append(s, ids + i, 1, NULL);
 }
 
 /* A text's vector is the same alone and beside another. */
-static void use_embed(infer_model *m, const infer_model_info *info)
+static void use_embed(infer_model *m, const infer_model_info *info, uint64_t count)
 {
     static const int32_t ids[70] = {2, 5, 9, 1, 0, 7};
     uint64_t width = info->embedding_width;
@@ -266,7 +266,7 @@ static void use_embed(infer_model *m, const infer_model_info *info)
     for (int i = 0; i < 3; i++) {
         INFER_INIT(&it[i]);
         it[i].ids = ids;
-        it[i].id_count = i == 1 ? 3 : 70;
+        it[i].id_count = i == 1 ? 3 : count;
         it[i].out = out ? out + i * width : NULL;
         it[i].capacity = out ? width : 0;
     }
@@ -297,10 +297,10 @@ static void use(infer_model *m, uint8_t how)
     g.max_tokens = 3;
     g.flags = how & 16 ? INFER_GENERATE_IGNORE_EOS | INFER_GENERATE_SHOW_SPECIAL : 0;
     demand(infer_model_get_info(m, &info, NULL) == INFER_OK, "no model info");
-    use_embed(m, &info);
+    use_embed(m, &info, how & 64 ? 70 : 9); /* beyond a block of 64, or quickly */
     if (infer_session_create(m, &o, &s, NULL) != INFER_OK)
         return;
-    add_prompt(s, m);
+    add_prompt(s, m, how & 64 ? 60 : 12);
     if (infer_generate_begin(s, &g, NULL) == INFER_OK)
         for (int i = 0; i < 8; i++) {
             INFER_INIT(&ev);
