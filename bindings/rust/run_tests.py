@@ -44,8 +44,9 @@ def environment(target, **more):
     lib = os.path.join(BUILD, "lib")
     paths = [lib] + [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(":") if path]
     env = dict(os.environ, CARGO_TARGET_DIR=os.path.join(BUILD, target), CARGO_NET_OFFLINE="true", LIBINFER_LIB_DIR=lib,
-               LD_LIBRARY_PATH=":".join(paths), CARGO_TERM_COLOR="never", **more)
-    return env
+               LD_LIBRARY_PATH=":".join(paths), CARGO_TERM_COLOR="never")
+    env.update(more)
+    return {name: value for name, value in env.items() if value is not None}
 
 
 def run(command, env):
@@ -58,7 +59,6 @@ def run(command, env):
 def cargo_test(tap, cargo):
     good, text = run([cargo, "test", "--offline", "--locked", "--workspace", "--no-fail-fast"], environment("rust"))
     cases = [match.groups() for match in map(CASE.match, text.splitlines()) if match]
-    # A case that prints may be cut from its result: each counts once, by the tool's own sum.
     for name, result in cases:
         tap.case(name, result != "FAILED", "ignored" if result == "ignored" else None, f"{name} failed: see below")
     if not good or not cases:
@@ -68,6 +68,26 @@ def cargo_test(tap, cargo):
 def check(tap, name, command, env):
     good, text = run(command, env)
     tap.case(name, good, None, text)
+
+
+def refused(tap, name, words, cargo, arguments, **more):
+    """A build that must fail, with these words."""
+    good, text = run([cargo, "check", "--offline", "--locked", "-p", "libinfer-sys"] + arguments, environment("rust-refused", **more))
+    tap.case(name, not good and words in text, None, text)
+
+
+def library_checks(tap, cargo):
+    """A library that is missing, or too old, is told before anything is compiled."""
+    empty = os.path.join(BUILD, "rust-empty")
+    os.makedirs(empty, exist_ok=True)
+    refused(tap, "a_folder_without_the_library_is_refused", "has no libinfer.so.1", cargo, [], LIBINFER_LIB_DIR=empty)
+    old = os.path.join(empty, "old-pkg-config") # says that it has 0.1.0
+    with open(old, "w", encoding="utf-8") as script:
+        script.write("#!/bin/sh\ncase \"$1\" in --modversion) echo 0.1.0 ;; --version) echo 1.8 ;; *) exit 1 ;; esac\n")
+    os.chmod(old, 0o755)
+    for number, words in ((old, "no libinfer 1.0.0 or newer"), ("/nowhere/pkg-config", "Install libinfer")):
+        name = "an_old_library_is_refused" if number == old else "no_pkg_config_is_told"
+        refused(tap, name, words, cargo, ["--no-default-features"], PKG_CONFIG=number, LIBINFER_LIB_DIR=None)
 
 
 def version_of(rustc):
@@ -85,6 +105,7 @@ def main():
     tap = Tap()
     check(tap, "bindings_are_those_of_the_headers", [sys.executable, os.path.join(ROOT, "scripts/gen-rust"), "--check"], dict(os.environ))
     cargo_test(tap, cargo)
+    library_checks(tap, cargo)
     if run([cargo, "clippy", "--version"], dict(os.environ))[0]:
         command = [cargo, "clippy", "--offline", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]
         check(tap, "clippy", command, environment("rust-clippy"))

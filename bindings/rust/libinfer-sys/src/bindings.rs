@@ -1078,6 +1078,7 @@ const _: () = {
     assert!(core::mem::offset_of!(infer_model_memory, expert_resident_bytes) == 40);
     assert!(core::mem::offset_of!(infer_model_memory, own_bytes) == 48);
 };
+/// What shall be held at once.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct infer_estimate_options {
@@ -1428,7 +1429,8 @@ const _: () = {
     assert!(core::mem::offset_of!(infer_step_item, hidden) == 48);
 };
 /// May change the logits before sampling: vocab_size floats, in place; -INFINITY forbids a token, NaN and +INFINITY are errors. ids: the session's
-/// elements so far. Returns 0, or a negative infer_status, which ends the call.
+/// elements so far. Returns 0, or a negative infer_status, which ends the call. It may call the library, for other sessions too, and of its own
+/// session infer_session_get_info and infer_session_release: then what the call has to tell is gone when it returns.
 pub type infer_logits_fn = Option<unsafe extern "C" fn(user: *mut c_void, logits: *mut f32, vocab_size: u64, ids: *const i32, count: u64) -> infer_status>;
 /// This struct never grows.
 #[repr(C)]
@@ -2830,7 +2832,9 @@ extern "C" {
     /// 1: it is set.
     pub fn infer_cancel_is_set(cancel: *const infer_cancel) -> i32;
     /// An engine owns the device (today: the CPU), its threads and the memory of computed state. options may be NULL.
-    /// Errors: ARGUMENT, UNSUPPORTED (cpu), NO_MEMORY. Threads are started at the first step; when idle they sleep.
+    /// Errors: ARGUMENT, UNSUPPORTED (cpu), NO_MEMORY. Threads are started when there is work for them: at the first step, at
+    /// quantising while a model opens, and anew after fork(). That call says THREAD when none can be started, and may be repeated; with some of them the engine
+    /// goes on. When idle they sleep.
     pub fn infer_engine_create(options: *const infer_engine_options, out: *mut *mut infer_engine, err: *mut infer_error) -> infer_status;
     pub fn infer_engine_ref(engine: *mut infer_engine) -> *mut infer_engine;
     pub fn infer_engine_release(engine: *mut infer_engine);
@@ -2974,7 +2978,7 @@ extern "C" {
     /// or not asked for) and the item says INFER_ROWS_LAST, it is computed again. Of any other session the logits of the step before are
     /// gone, also when this one fails.
     /// Errors per item: LIMIT (KV budget), NO_MEMORY, NONFINITE, CANCELLED, CHANGED (a mapped file shrank), FORMAT (a page of a mapped
-    /// checkpoint file is damaged), HOST (the executor).
+    /// checkpoint file is damaged), HOST (the executor), THREAD (none of the engine's could be started).
     pub fn infer_step(items: *mut infer_step_item, count: u64, cancel: *mut infer_cancel, err: *mut infer_error) -> infer_status;
     /// Logits of row number `row` of the last step, in element order: vocab_size floats, borrowed until the session is used again.
     /// *position (may be NULL) is the element's index. Errors: ARGUMENT, STATE (none).
@@ -3128,7 +3132,7 @@ extern "C" {
     /// Forgets everything that is kept in memory. Sessions and files are not affected.
     pub fn infer_engine_cache_clear(engine: *mut infer_engine, err: *mut infer_error) -> infer_status;
     /// Writes a file: under a temporary name, synced, renamed over whatever had the name; so the path names the old file, or the new one whole, even after a
-    /// crash. Temporary files of processes that died in this folder are removed. options may be NULL. The checkpoint may be used meanwhile.
+    /// crash (IO with a text that begins "done, but": it names the new one, which may not survive a crash). Temporary files of processes that died in this folder are removed. options may be NULL. The checkpoint may be used meanwhile.
     /// Errors: IO (the text says when the disk is full), NOT_FOUND (the folder, or the parent), ARGUMENT (also a path that an ancestor has), UNSUPPORTED (no zstd in this build; a folder,
     /// device or pipe has the name), LIMIT (the parent has 64 ancestors: save whole), CANCELLED, NO_MEMORY, those of opening the parent, FORMAT or CHANGED when the checkpoint itself came
     /// from a file that is damaged.

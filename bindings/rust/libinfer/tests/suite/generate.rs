@@ -186,12 +186,15 @@ fn another_thread_cancels() {
     let flag = CancelFlag::new().unwrap();
     session.set_cancel(Some(&flag));
     let error = std::thread::scope(|scope| {
-        let worker = scope.spawn(|| loop {
-            let endless = GenerateOptions::new().ignore_eos().max_tokens(400);
-            if let Err(error) = session.generate(&endless).and_then(Generation::text) {
-                return error;
+        let worker = scope.spawn(|| {
+            for _ in 0..100 {
+                let long = GenerateOptions::new().ignore_eos().max_tokens(400);
+                if let Err(error) = session.generate(&long).and_then(Generation::text) {
+                    return error;
+                }
+                session.truncate(4).unwrap();
             }
-            session.truncate(4).unwrap();
+            Error::new(ErrorKind::Internal, "100 answers, and nothing cancelled them")
         });
         flag.set();
         worker.join().unwrap()
