@@ -264,7 +264,7 @@ static void test_cache_gives_way(void **state)
 
 /* ---- The counter itself */
 
-enum { THREADS = 4, ROUNDS = 20000, BLOCK = 1000 };
+enum { THREADS = 4, ROUNDS = 30000, BLOCK = 1000 };
 
 static void *take_and_give(void *arg)
 {
@@ -281,6 +281,7 @@ static void *take_and_give(void *arg)
 
 struct thread_arg {
     struct budget *b;
+    atomic_bool *stop;
     bool failed;
 };
 
@@ -290,20 +291,33 @@ static void thread_main(void *arg)
     t->failed = take_and_give(t->b) != NULL;
 }
 
-/* There is just room for a block of each thread: none is ever refused, and in the end all is given back. */
+/* Asks for more than there is, as long as the others are at work. */
+static void greedy_main(void *arg)
+{
+    struct thread_arg *t = arg;
+    while (!t->failed && !atomic_load(t->stop))
+        t->failed = budget_take(t->b, t->b->limit + 1);
+}
+
+/* There is just room for a block of each thread: none is ever refused, whatever else is, and in the end all is given back. */
 static void test_threads(void **state)
 {
     (void)state;
     struct budget b;
-    struct os_thread threads[THREADS];
-    struct thread_arg args[THREADS];
+    struct os_thread threads[THREADS + 1];
+    struct thread_arg args[THREADS + 1];
+    atomic_bool stop = false;
     budget_init(&b, &alloc_default, (uint64_t)THREADS * BLOCK);
-    for (int i = 0; i < THREADS; i++) {
-        args[i] = (struct thread_arg){&b, false};
-        if (!os_thread_start(&threads[i], thread_main, &args[i]))
+    for (int i = 0; i <= THREADS; i++) {
+        args[i] = (struct thread_arg){&b, &stop, false};
+        if (!os_thread_start(&threads[i], i ? thread_main : greedy_main, &args[i])) {
+            assert_int_equal(i, 0); /* a build without threads */
             skip();
+        }
     }
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = THREADS; i >= 0; i--) {
+        if (!i)
+            atomic_store(&stop, true);
         os_thread_join(&threads[i]);
         assert_false(args[i].failed);
     }

@@ -160,6 +160,37 @@ static void count_release(void *user)
 }
 
 /* Pages of foreign memory are never written, cost no budget, and are let go when the last one goes. */
+/* What an estimate says of a sequence's pages is never exceeded, and not much more than what comes to be. */
+static void test_most_pages(void **state)
+{
+    static const uint64_t windows[] = {0, 1, 64, 100, 200, 512}, steps[] = {1, 7, 64, 100, 256};
+    (void)state;
+    for (size_t w = 0; w < sizeof windows / sizeof *windows; w++) {
+        const uint64_t window = windows[w], lengths[] = {1, 64, 65, 700, 2049, 5000};
+        for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+            uint64_t said = kv_seq_most_pages(window, lengths[l], 256), most = 0;
+            for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
+                struct fixture f;
+                struct kv_seq s;
+                setup(&f, 0);
+                kv_seq_init(&s, PAGE_BYTES, window);
+                for (uint64_t n = 0, to; n < lengths[l]; n = to) {
+                    to = n + steps[k] < lengths[l] ? n + steps[k] : lengths[l];
+                    assert_int_equal(reserve(&f, &s, n, to), INFER_OK);
+                    uint64_t pages = kv_seq_bytes(&s) / PAGE_BYTES;
+                    most = pages > most ? pages : most;
+                    kv_seq_drop(&s, f.pool, to);
+                }
+                kv_seq_free(&s, f.pool, &f.env);
+                teardown(&f);
+            }
+            if (most > said || said > most + 2)
+                fail_msg("window %llu, %llu elements: %llu pages were said, %llu came", (unsigned long long)window, (unsigned long long)lengths[l],
+                         (unsigned long long)said, (unsigned long long)most);
+        }
+    }
+}
+
 static void test_foreign(void **state)
 {
     (void)state;
@@ -293,6 +324,7 @@ int main(void)
         cmocka_unit_test(test_two_sizes),
         cmocka_unit_test(test_copy_before_write),
         cmocka_unit_test(test_window),
+        cmocka_unit_test(test_most_pages),
         cmocka_unit_test(test_foreign),
         cmocka_unit_test(test_reclaim),
         cmocka_unit_test(test_reclaim_without_memory),
