@@ -166,7 +166,8 @@ def build_wheel(wheel_directory: str, config_settings: dict[str, Any] | None = N
         with tempfile.TemporaryDirectory(prefix="libinfer-") as folder:
             library = _build_library(config_settings or {}, Path(folder))
             files.append((f"libinfer/{library.name}", library.read_bytes()))
-        files += [(f"{info}/METADATA", _metadata().encode()), (f"{info}/WHEEL", _wheel_file().encode()), (f"{info}/LICENSE", (_root() / "LICENSE").read_bytes())]
+        files += [(f"{info}/METADATA", _metadata().encode()), (f"{info}/WHEEL", _wheel_file().encode())]
+        files.append((f"{info}/LICENSE", (_root() / "LICENSE").read_bytes()))
         name = f"libinfer-{_version()}-{_tag()}.whl"
         _write_wheel(Path(wheel_directory) / name, files, info)
         return name

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "bindings" / "python" / "src"))
 
-import libinfer  # noqa: E402
+import libinfer
 
 TINY = str(ROOT / "models" / "tiny.gguf")
 DATA = ROOT / "tests" / "data"

@@ -44,7 +44,7 @@ choose_python()
 if SANITIZED:
     preload_sanitizer()
 
-import pytest  # noqa: E402
+import pytest
 
 
 class Tap:

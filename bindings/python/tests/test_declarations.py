@@ -6,9 +6,10 @@ import shutil
 import subprocess
 import sys
 
-import libinfer
 import pytest
 from conftest import ROOT, child_environment
+
+import libinfer
 from libinfer import _c, _library
 
 BINDING = ROOT / "bindings" / "python"
@@ -156,3 +157,12 @@ def test_versions():
 def test_capabilities():
     told = libinfer.capabilities()
     assert told["network"] == "none" and told["output"] == "none"
+
+
+@pytest.mark.parametrize("files", [[], ["generate.py"]])
+def test_types(files):
+    """mypy --strict finds nothing (pyproject.toml says strict, and which files)."""
+    pytest.importorskip("mypy")
+    command = [sys.executable, "-m", "mypy", "--cache-dir", os.devnull, *files]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=BINDING)
+    assert result.returncode == 0, result.stdout

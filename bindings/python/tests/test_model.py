@@ -7,9 +7,10 @@ import pickle
 import shutil
 from pathlib import Path
 
-import libinfer
 import pytest
 from conftest import DATA, PROMPT, TINY
+
+import libinfer
 from libinfer import _sources
 
 BYTES = Path(TINY).read_bytes()

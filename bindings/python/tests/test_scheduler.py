@@ -6,9 +6,10 @@ import threading
 import time
 import weakref
 
-import libinfer
 import pytest
 from conftest import PROMPT, TINY, child_environment
+
+import libinfer
 
 DONE, END, TOKEN = libinfer.RequestEventKind.DONE, libinfer.RequestEventKind.END, libinfer.RequestEventKind.TOKEN
 

@@ -4,9 +4,10 @@ import json
 import threading
 import weakref
 
-import libinfer
 import pytest
 from conftest import DATA, PROMPT
+
+import libinfer
 
 GREEDY = json.loads((DATA / "tiny-greedy.json").read_text())
 
@@ -289,7 +290,7 @@ def test_batch_gives_the_same_bits(model):
 
 
 def test_batch_tells_each_sessions_failure(model):
-    from libinfer import Engine, Model, StepItem # pylint: disable=import-outside-toplevel
+    from libinfer import Engine, Model, StepItem  # pylint: disable=import-outside-toplevel
 
     with Engine(kv_budget=1 << 18) as engine, Model.open(DATA.parent.parent / "models" / "tiny.gguf", engine=engine) as small:
         sessions = [small.session() for _ in range(2)]

@@ -3,9 +3,10 @@ import gc
 import os
 import weakref
 
-import libinfer
 import pytest
 from conftest import DATA, PROMPT, TINY
+
+import libinfer
 
 
 def test_fork(model, prompted, answer):

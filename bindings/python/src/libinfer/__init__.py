@@ -84,6 +84,7 @@ from .records import (
                     CacheStats,
                     CheckpointInfo,
                     EngineInfo,
+    Estimate,
                     ModelInfo,
                     ModelMemory,
                     RequestInfo,
