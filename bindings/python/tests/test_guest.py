@@ -254,6 +254,34 @@ def test_a_cancelled_task_leaves_the_session_usable(model, answer):
     assert answer.startswith("".join(begun)) and answer.endswith(rest) and len(generation.ids) >= 23
 
 
+def test_a_cancelled_task_has_left_the_library(model):
+    """The task ends when the call that it waits for has: here one that is inside a callback."""
+    inside, left = threading.Event(), []
+
+    def slow(logits, ids):
+        inside.set()
+        time.sleep(0.2)
+        left.append(1)
+
+    async def main():
+        with model.session() as session:
+            session.append_text(PROMPT)
+            generation = session.generate(5, sampling=libinfer.Sampling(callback=slow))
+
+            async def read():
+                async for _ in generation:
+                    pass
+
+            task = asyncio.ensure_future(read())
+            assert await asyncio.to_thread(inside.wait, 60)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert left
+
+    asyncio.run(main())
+
+
 # Leaks
 
 
