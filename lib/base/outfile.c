@@ -24,7 +24,8 @@ infer_status outfile_failed(infer_error *err, infer_status st, int os_error, con
 
 infer_status outfile_unsynced(infer_error *err, int os_error)
 {
-    return err_set(err, INFER_ERROR_IO, "done, but the folder could not be synced (system error %d): it may not survive a crash", os_error);
+    return err_set(err, INFER_ERROR_IO, "done, but the folder could not be synced%s (system error %d): it may not survive a crash",
+                   os_error_full(os_error) ? ": the disk or quota is full" : os_error_text(os_error), os_error);
 }
 
 static bool separator(char c)

@@ -41,6 +41,7 @@ static const struct {
 };
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
+/* NULL: its pattern needs PCRE2, which this build lacks. */
 static const infer_tokenizer *tokenizer_of(unsigned which)
 {
     static infer_tokenizer *open[N_KINDS];
@@ -50,7 +51,8 @@ static const infer_tokenizer *tokenizer_of(unsigned which)
         return open[which];
     snprintf(path, sizeof path, "%s%s", INFER_SOURCE_DIR, kinds[which].path);
     infer_source_path(&s, path, INFER_ZSTR);
-    demand(infer_tokenizer_open(NULL, &s, NULL, &open[which], NULL) == INFER_OK, "a tokenizer does not open");
+    infer_status st = infer_tokenizer_open(NULL, &s, NULL, &open[which], NULL);
+    demand(st == INFER_OK || st == INFER_ERROR_UNSUPPORTED, "a tokenizer does not open");
     return open[which];
 }
 
@@ -99,6 +101,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned which = (data[0] & 63) % N_KINDS;
     uint32_t flags = (uint32_t)data[0] >> 6;
     const infer_tokenizer *t = tokenizer_of(which);
+    if (!t)
+        return 0;
     const char *text = (const char *)data + 2;
     uint64_t len = size - 2;
     INFER_INIT(&info);
