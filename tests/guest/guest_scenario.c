@@ -105,9 +105,8 @@ static const char *expect(struct run *r, infer_status st, infer_status wanted, c
 
 /* ---- Data, text, templates ---- */
 
-static const char *see_file(struct run *r)
+static const char *see_file(struct run *r, infer_file *file)
 {
-    infer_file *file = r->a->model_file(r->model);
     float f[256];
     for (uint64_t i = 0; i < r->a->file_meta_count(file); i++) {
         const char *key;
@@ -124,6 +123,20 @@ static const char *see_file(struct run *r)
         OK(file_tensor_f32(file, i, 0, n, f, &r->err));
         put_floats(r->out, "tensor", f, n);
     }
+    return NULL;
+}
+
+/* The model's file as data: mapped, and read into memory. */
+static const char *files(struct run *r)
+{
+    infer_source source;
+    infer_file *file = NULL;
+    infer_open_options o = {.size = sizeof o, .map = INFER_MAP_READ};
+    RUN(see_file(r, r->a->model_file(r->model)));
+    DO(source_path(&source, guest_model(), INFER_ZSTR));
+    OK(file_open(r->engine, &source, &o, &file, &r->err));
+    RUN(see_file(r, file));
+    DO(file_release(file));
     return NULL;
 }
 
@@ -411,7 +424,7 @@ const char *guest_scenario(const struct guest_setup *setup, struct guest_text *o
     OK(model_open_path(r->engine, guest_model(), &r->model, &r->err));
     OK(model_fingerprint(r->model, INFER_FINGERPRINT_QUICK, print, NULL, &r->err));
     put(out, "fingerprint %02x%02x%02x%02x\n", print[0], print[1], print[2], print[3]);
-    RUN(see_file(r));
+    RUN(files(r));
     RUN(tokens(r));
     RUN(templates(r));
     RUN(sessions(r));
