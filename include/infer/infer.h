@@ -208,7 +208,7 @@ typedef struct infer_cancel infer_cancel;       /* a flag that stops long calls 
 
 /* ---- Cancel flag ------------------------------------------------------------------------------------------------- */
 
-/* Makes a flag, unset. Long calls take one (or NULL) and return INFER_ERROR_CANCELLED soon after it is set. */
+/* Makes a flag, unset. Long calls take one (or NULL) and end with CANCELLED, as if they had failed, some milliseconds after it is set (docs/state.md). */
 INFER_API infer_status infer_cancel_create(infer_cancel **out, infer_error *err);
 INFER_API infer_cancel *infer_cancel_ref(infer_cancel *cancel);
 INFER_API void infer_cancel_release(infer_cancel *cancel);
@@ -837,8 +837,8 @@ typedef struct infer_step_item {
 
 /* Computes pending elements of count different sessions of one model in batches. Bad items (ARGUMENT) fail the whole call before
  * anything is done or written. Else returns INFER_OK when every item succeeded, or the first item's failure, and each item tells its own
- * status and progress. Long work is cut into chunks of at most 256 elements over all sessions; cancelling (cancel may be NULL) keeps whole
- * chunks. A session without pending elements is done at once and keeps its logits; if the last element's are not there (rolled back,
+ * status and progress. Long work is cut into chunks of at most 256 elements over all sessions; cancelling (cancel may be NULL) drops the chunk in
+ * work, no other. A session without pending elements is done at once and keeps its logits; if the last element's are not there (rolled back,
  * or not asked for) and the item says INFER_ROWS_LAST, it is computed again. Of any other session the logits of the step before are
  * gone, also when this one fails.
  * Errors per item: LIMIT (KV budget), NO_MEMORY, NONFINITE, CANCELLED, CHANGED (a mapped file shrank), FORMAT (a page of a mapped

@@ -416,18 +416,24 @@ static void clean(void)
     (void)rmdir(b.cache);
 }
 
-static bool chosen(const char *name, int argc, char **argv)
+static void run(const struct phase *p, int trials, infer_cancel *stop)
 {
-    bool any = argc <= 4;
-    for (int i = 4; i < argc && !any; i++)
-        any = !strcmp(argv[i], name);
-    return any;
+    pthread_t other;
+    bool turn = p->run == run_turn;
+    infer_cancel_clear(stop);
+    if (turn && pthread_create(&other, NULL, compute_prompts, stop) != 0)
+        exit(1);
+    measure(p, trials);
+    infer_cancel_set(stop);
+    if (turn)
+        pthread_join(other, NULL);
 }
 
 int main(int argc, char **argv)
 {
     int trials = argc > 3 ? atoi(argv[3]) : 200;
-    pthread_t thread, other;
+    pthread_t thread;
+    const size_t n = sizeof phases / sizeof *phases;
     infer_cancel *stop;
     if (argc < 2) {
         fprintf(stderr, "bench_cancel MODEL [FOLDER [TRIALS [PHASE]...]]\n");
@@ -438,18 +444,12 @@ int main(int argc, char **argv)
     ok(infer_cancel_create(&stop, &error));
     if (pthread_create(&thread, NULL, set_flags, NULL) != 0)
         return 1;
-    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
-        bool turn = phases[i].run == run_turn;
-        if (!chosen(phases[i].name, argc, argv))
-            continue;
-        if (turn && pthread_create(&other, NULL, compute_prompts, stop) != 0)
-            return 1;
-        measure(&phases[i], trials);
-        if (turn) {
-            infer_cancel_set(stop);
-            pthread_join(other, NULL);
-        }
-    }
+    for (size_t i = 0; i < n && argc <= 4; i++)
+        run(&phases[i], trials, stop);
+    for (int a = 4; a < argc; a++)
+        for (size_t i = 0; i < n; i++)
+            if (!strcmp(argv[a], phases[i].name))
+                run(&phases[i], trials, stop);
     clean();
     return 0;
 }
