@@ -266,7 +266,7 @@ static infer_status run_graft(infer_cancel *c)
     so.n_ctx = PROMPT + 64;
     ok(infer_session_create(b.model, &so, &s, &error));
     ok(infer_session_append(s, b.ids + 5, 1, &error));
-    infer_status st = step(s, NULL);
+    infer_status st = step(s, c); /* a token's time is part of the call */
     if (st == INFER_OK)
         st = infer_session_graft(s, b.whole, 0, PROMPT, 2, NULL, c, &error);
     infer_session_release(s);
