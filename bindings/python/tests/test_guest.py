@@ -24,7 +24,7 @@ LONG = [i % 1500 + 2 for i in range(300)]
 
 def test_python_goes_on_during_a_call():
     """Another thread runs in the middle of one call that computes a long prompt: Python's lock is not held."""
-    with libinfer.Engine(threads=1, cpu="scalar") as engine, libinfer.Model.open(TINY, engine=engine) as model, model.session() as session:
+    with libinfer.Engine(threads=1) as engine, libinfer.Model.open(TINY, engine=engine) as model, model.session() as session:
         session.append(LONG)
         done = threading.Event()
         seen, span = [], []
@@ -67,7 +67,7 @@ def test_two_sessions_in_two_threads(model, answer):
 
 def test_cancel_from_another_thread(model):
     cancel = libinfer.Cancel()
-    with libinfer.Engine(threads=1, cpu="scalar") as engine, libinfer.Model.open(TINY, engine=engine) as slow, slow.session() as session:
+    with libinfer.Engine(threads=1) as engine, libinfer.Model.open(TINY, engine=engine) as slow, slow.session() as session:
         session.append(LONG)
         threading.Timer(0.02, cancel.set).start()
         with pytest.raises(libinfer.CancelledError):
@@ -133,7 +133,7 @@ def alarm(seconds):
 
 
 def test_a_signal_ends_a_long_call_and_the_session_goes_on(model):
-    with libinfer.Engine(threads=1, cpu="scalar") as engine, libinfer.Model.open(TINY, engine=engine) as slow, slow.session() as session:
+    with libinfer.Engine(threads=1) as engine, libinfer.Model.open(TINY, engine=engine) as slow, slow.session() as session:
         session.append(LONG)
         calls = 0
         with pytest.raises(Interrupted), alarm(0.05):
@@ -170,7 +170,7 @@ def test_a_signal_during_generate(prompted):
 def test_control_c_leaves_at_once_with_everything_usable():
     code = f"""
 import os, signal, sys, threading, libinfer
-engine = libinfer.Engine(threads=1, cpu="scalar")
+engine = libinfer.Engine(threads=1)
 model = libinfer.Model.open({TINY!r}, engine=engine)
 session = model.session()
 session.append({LONG!r})
