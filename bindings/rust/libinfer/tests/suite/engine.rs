@@ -241,6 +241,7 @@ fn memory_is_planned_and_capped() {
     assert!(info.memory_peak <= info.memory_limit && info.memory_bytes > 0, "{info:?}");
     let error = run(info.memory_peak / 2).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoMemory, "{error}");
+    assert!(error.text().contains("memory_limit"), "{error}");
     let error = Estimate::of(None, tiny_path(), &open, &EstimateOptions::new().budget(1000)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
 }
