@@ -38,7 +38,7 @@ const char *skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
             return why_;               \
     } while (0)
 
-/* The process ends at once after the case, without a look for leaks: what is locked up cannot make one. */
+/* The process ends at once after the case, without a look for leaks: what is locked up cannot take one (it needs /proc, and ptrace). */
 extern bool guest_quick_exit;
 /* Runs fn in a further process: its wait status. */
 int guest_child(guest_fn fn);

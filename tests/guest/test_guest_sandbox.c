@@ -109,6 +109,7 @@ static const char *saving(void)
     (void)snprintf(inside, sizeof inside, "%s", guest_path("inside"));
     (void)snprintf(outside, sizeof outside, "%s", guest_path("outside"));
     CHECK(mkdir(inside, 0700) == 0 && mkdir(outside, 0700) == 0, "no folder");
+    guest_quick_exit = true;
     RUN(jail_files(readable, inside));
     infer_status st = infer_model_open_path(NULL, guest_model(), &model, &err);
     st = st ? st : infer_session_create(model, NULL, &session, &err);
@@ -304,6 +305,7 @@ static const char *landlock_holds(void)
     int fd = open(guest_path("secret.gguf"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     CHECK(fd >= 0, "no file");
     (void)close(fd);
+    guest_quick_exit = true;
     RUN(enter_files());
     CHECK(open(guest_path("secret.gguf"), O_RDONLY | O_CLOEXEC) < 0 && errno == EACCES, "a file elsewhere can be read");
     CHECK(open(guest_path("new"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600) < 0 && errno == EACCES, "a file can be made");
