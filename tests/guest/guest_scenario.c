@@ -73,8 +73,8 @@ const char *guest_differs(const struct guest_text *a, const struct guest_text *b
         i++;
     for (from = i; from > 0 && a->data[from - 1] != '\n'; from--)
         ;
-    return fail("%s: %zu and %zu bytes, which differ at %zu: \"%.100s\" and \"%.100s\"", what, a->len, b->len, i, a->len ? a->data + from : "",
-                b->len ? b->data + from : "");
+    const char *left = a->len ? a->data + from : "", *right = b->len ? b->data + from : "";
+    return fail("%s: %zu and %zu bytes, which differ at %zu: \"%.*s\" and \"%.*s\"", what, a->len, b->len, i, (int)strcspn(left, "\n"), left, (int)strcspn(right, "\n"), right);
 }
 
 /* ---- Calls ---- */
