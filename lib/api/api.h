@@ -26,6 +26,8 @@
 infer_status api_done(infer_error *host, const infer_error *local, infer_status st);
 /* The same, for functions that take memory of an env (or NULL): NO_MEMORY says when it was its memory_limit. */
 infer_status api_done_in(const struct env *env, infer_error *host, infer_error *local, infer_status st);
+/* Instead, where a callback of the host may have released the session: drops the reference that the call held. Returns st. */
+infer_status api_let_go(infer_session *held, infer_error *local, infer_status st);
 const struct env *api_session_env(const infer_session *session); /* each NULL for NULL */
 const struct env *api_model_env(const infer_model *model);
 

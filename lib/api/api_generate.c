@@ -29,14 +29,13 @@ static infer_status next(infer_session *s, infer_event *event, infer_cancel *can
     st = generate_next(held, &ev, cancel, err);
     if (st == INFER_OK)
         API_PUT_OUT(event, &ev);
-    session_release(held);
-    return st;
+    return api_let_go(held, err, st);
 }
 
 infer_status infer_generate_next(infer_session *session, infer_event *event, infer_cancel *cancel, infer_error *err)
 {
     infer_error e;
-    return api_done_in(api_session_env(session), err, &e, next(session, event, cancel, &e));
+    return api_done(err, &e, next(session, event, cancel, &e));
 }
 
 static infer_status run(infer_session *s, const infer_generate_options *options, infer_event_fn callback, void *user,
@@ -45,24 +44,25 @@ static infer_status run(infer_session *s, const infer_generate_options *options,
     infer_event ev;
     infer_status st = api_not_null((const void *)(uintptr_t)callback, "callback", err);
     if (st == INFER_OK)
-        st = begin(s, options, err);
+        st = api_not_null(s, "session", err);
     if (st != INFER_OK)
         return st;
     infer_session *held = infer_session_ref(s); /* the callback may release its own handle */
-    do {
+    ev.kind = 0;
+    st = begin(held, options, err);
+    while (st == INFER_OK && ev.kind != INFER_EVENT_DONE) {
         st = generate_next(held, &ev, cancel, err);
         if (st == INFER_OK && callback(user, &ev) != 0 && ev.kind != INFER_EVENT_DONE)
             st = err_set(err, INFER_ERROR_CANCELLED, "stopped by the callback");
-    } while (st == INFER_OK && ev.kind != INFER_EVENT_DONE);
-    session_release(held);
-    return st;
+    }
+    return api_let_go(held, err, st);
 }
 
 infer_status infer_generate(infer_session *session, const infer_generate_options *options, infer_event_fn callback,
                             void *user, infer_cancel *cancel, infer_error *err)
 {
     infer_error e;
-    return api_done_in(api_session_env(session), err, &e, run(session, options, callback, user, cancel, &e));
+    return api_done(err, &e, run(session, options, callback, user, cancel, &e));
 }
 
 static infer_status score_ids(infer_session *s, const int32_t *ids, uint64_t count, infer_score *out, infer_cancel *cancel, infer_error *err)

@@ -36,7 +36,12 @@ infer_status infer_scheduler_step(infer_scheduler *scheduler, int32_t *more, inf
 {
     infer_error e;
     infer_status st = api_not_null(scheduler, "scheduler", &e);
-    return api_done_in(scheduler ? api_model_env(scheduler->model) : NULL, err, &e, st == INFER_OK ? scheduler_step(scheduler, more, cancel, &e) : st);
+    if (st != INFER_OK)
+        return api_done(err, &e, st);
+    infer_model *model = infer_model_ref(scheduler->model); /* a callback may release the scheduler */
+    st = api_done_in(api_model_env(model), err, &e, scheduler_step(scheduler, more, cancel, &e));
+    infer_model_release(model);
+    return st;
 }
 
 infer_status infer_scheduler_wait(infer_scheduler *scheduler, infer_error *err)

@@ -365,12 +365,11 @@ static infer_status sample(infer_session *s, infer_sample_result *out, infer_err
     st = session_sample(held, &r, err);
     if (st == INFER_OK)
         API_PUT_OUT(out, &r);
-    session_release(held);
-    return st;
+    return api_let_go(held, err, st);
 }
 
 infer_status infer_session_sample(infer_session *session, infer_sample_result *out, infer_error *err)
 {
     infer_error e;
-    return api_done_in(api_session_env(session), err, &e, sample(session, out, &e));
+    return api_done(err, &e, sample(session, out, &e));
 }

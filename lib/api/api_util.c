@@ -42,6 +42,14 @@ infer_status api_done_in(const struct env *env, infer_error *host, infer_error *
     return api_done(host, local, st);
 }
 
+infer_status api_let_go(infer_session *held, infer_error *local, infer_status st)
+{
+    if (st == INFER_ERROR_NO_MEMORY)
+        budget_explain(api_session_env(held)->budget, local);
+    session_release(held);
+    return st;
+}
+
 const struct env *api_session_env(const infer_session *session)
 {
     return session ? session->model->engine->env : NULL;
