@@ -11,7 +11,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import tap  # noqa: E402
-from server_host import PATIENCE, ROOT, TINY, Server  # noqa: E402
+from server_host import PATIENCE, ROOT, TINY, Server, until  # noqa: E402
 
 SERVER = os.path.abspath(sys.argv[1])
 HOME = tempfile.TemporaryDirectory(prefix="infer-sandbox-")
@@ -84,6 +84,11 @@ def test_everything_goes_on():
         assert "kept" in server.get("/checkpoints").text
 
 
+def children(server):
+    with open(f"/proc/{server.process.pid}/task/{server.process.pid}/children", encoding="ascii") as f:
+        return f.read().split()
+
+
 def test_children_too():
     kv = folder("kv-children")
     with sandboxed("--kv-dir", kv, "--isolate", "fork") as server:
@@ -92,9 +97,8 @@ def test_children_too():
         connection = server.connection()
         connection.request("GET", "/health")
         assert connection.getresponse().read()
-        with open(f"/proc/{server.process.pid}/task/{server.process.pid}/children", encoding="ascii") as f:
-            [child] = f.read().split()
-        for pid in (server.process.pid, child):
+        until(lambda: len(children(server)) == 1, "the children of earlier connections have ended")
+        for pid in (server.process.pid, *children(server)):
             check_status(pid)
         connection.close()
     assert files_below(os.path.join(kv, "responses"))
