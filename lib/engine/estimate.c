@@ -12,6 +12,7 @@
 #define SESSION_BYTES 4096u     /* text of the last event, stop strings */
 #define APPEND_BYTES 48u        /* an element that is appended: its id in a growing list, and some of the text that it comes from */
 #define APPEND_LEAST 65536u
+#define TOO_MUCH ((uint64_t)1 << 60) /* bytes of keys and values: refused, and far from where sums would wrap */
 
 /* One model, and for whom. */
 struct plan {
@@ -98,7 +99,7 @@ static uint64_t session_lists(const struct plan *p, uint32_t n_ctx)
     return bytes;
 }
 
-/* Adds the pages of all sessions to e; what they hold alone, without the rest of their slabs. */
+/* Adds the pages of all sessions to e; what they hold alone, without the rest of their slabs, or TOO_MUCH. */
 static uint64_t add_pages(const struct plan *p, uint32_t n_ctx, infer_estimate *e)
 {
     struct kv_demand demands[NET_KV_GROUPS];
@@ -106,6 +107,8 @@ static uint64_t add_pages(const struct plan *p, uint32_t n_ctx, infer_estimate *
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++) {
         uint64_t each = kv_seq_most_pages(net_kv_window(p->net, p->kv_recent, g), n_ctx, ENGINE_BATCH_ROWS);
         demands[g] = (struct kv_demand){net_kv_page_bytes(p->net, p->o->kv_type, g), p->sessions * each};
+        if (demands[g].page_bytes && demands[g].pages >= (TOO_MUCH - pages) / demands[g].page_bytes)
+            return e->kv_bytes = TOO_MUCH;
         pages += demands[g].page_bytes * demands[g].pages;
     }
     e->kv_bytes = kv_pool_most(demands, NET_KV_GROUPS, &e->scratch_bytes);
@@ -114,14 +117,14 @@ static uint64_t add_pages(const struct plan *p, uint32_t n_ctx, infer_estimate *
     return pages;
 }
 
-/* False: the KV budget is too small. */
+/* False: the KV budget is too small, or no budget would do. */
 static bool of_sessions(const struct plan *p, uint32_t n_ctx, infer_estimate *e)
 {
     uint64_t all = (uint64_t)n_ctx * p->sessions, rows = all < ENGINE_BATCH_ROWS ? all : ENGINE_BATCH_ROWS;
     uint64_t pages = add_pages(p, n_ctx, e);
     e->scratch_bytes += p->sessions * session_lists(p, n_ctx) + (uint64_t)n_ctx * APPEND_BYTES + APPEND_LEAST +
                         workspace_bytes(p->net, (uint32_t)rows) + CPU_BUFFER_EXTRA + device_scratch(p, p->sessions, rows, n_ctx);
-    return !p->kv_budget || pages <= p->kv_budget;
+    return pages < TOO_MUCH && (!p->kv_budget || pages <= p->kv_budget);
 }
 
 /* ---- Texts of an encoder: see embed.c */
@@ -163,6 +166,9 @@ static bool estimate_at(const struct plan *p, uint32_t n_ctx, infer_estimate *e)
 static infer_status does_not_fit(const struct plan *p, const infer_estimate *e, infer_error *err)
 {
     bool total = p->o->budget && e->total_bytes > p->o->budget;
+    if (e->kv_bytes >= TOO_MUCH)
+        return err_at(err, INFER_ERROR_LIMIT, "sessions", 8, ERR_NO_OFFSET, "keys and values of %u sessions of %u elements take more than 2^60 bytes",
+                      p->sessions, e->n_ctx);
     return err_at(err, INFER_ERROR_LIMIT, total ? "budget" : "kv_budget", total ? 6 : 9, ERR_NO_OFFSET,
                   "%llu bytes are needed for a context of %u elements (%llu mapped, %llu for the model, %llu for keys and values, %llu to work "
                   "with): the %s is %llu",
@@ -231,6 +237,8 @@ static infer_status try_session(struct plan *p, infer_model *m, uint32_t *most, 
 static infer_status text_tokens(const struct plan *p, uint32_t *most, infer_error *err)
 {
     const struct hparams *h = &p->net->h;
+    if (p->o->kv_type < INFER_KV_F16 || p->o->kv_type > INFER_KV_MIXED_F32)
+        return err_at(err, INFER_ERROR_ARGUMENT, "kv_type", 7, ERR_NO_OFFSET, "unknown KV type %d", (int)p->o->kv_type);
     uint32_t limit = p->net->arch->positions == POSITIONS_LEARNED ? h->n_ctx_train : ENGINE_MAX_CTX;
     if (p->o->n_ctx > limit)
         return err_at(err, INFER_ERROR_ARGUMENT, "n_ctx", 5, ERR_NO_OFFSET, "this model takes texts of at most %u tokens", limit);

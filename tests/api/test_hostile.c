@@ -359,6 +359,105 @@ static void test_logits_callback_releases_its_session(void **state)
     }
 }
 
+/* What the host has of an engine and all that is made with it: the last handle, which a callback lets go of. */
+struct last {
+    infer_session *session;
+    infer_scheduler *scheduler;
+};
+
+static infer_model *lone_model(void)
+{
+    infer_engine *e;
+    infer_model *m;
+    infer_engine_options o;
+    INFER_INIT(&o);
+    o.threads = 1;
+    o.memory_limit = (uint64_t)64 << 20;
+    ok(infer_engine_create(&o, &e, &error));
+    ok(infer_model_open_path(e, TINY, &m, &error));
+    infer_engine_release(e);
+    return m;
+}
+
+static infer_status last_from_logits(void *user, float *logits, uint64_t n, const int32_t *ids, uint64_t count)
+{
+    struct last *l = user;
+    (void)logits, (void)n, (void)ids, (void)count;
+    infer_session_release(l->session);
+    l->session = NULL;
+    return INFER_ERROR_NO_MEMORY;
+}
+
+static int32_t last_from_event(void *user, const infer_event *event)
+{
+    struct last *l = user;
+    (void)event;
+    infer_session_release(l->session);
+    l->session = NULL;
+    return 0;
+}
+
+static void last_from_request(void *user, infer_request *request, const infer_request_event *event)
+{
+    struct last *l = user;
+    (void)request, (void)event;
+    infer_scheduler_release(l->scheduler);
+    l->scheduler = NULL;
+}
+
+/* Engine, model and session end inside the call, which has nobody left to ask when it tells what happened. */
+static void test_callback_releases_the_last(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        infer_model *m = lone_model();
+        struct last l = {.session = session_of(m)};
+        infer_session *s = l.session;
+        infer_sampling o;
+        infer_sample_result r;
+        infer_step_item it;
+        infer_event ev;
+        INFER_INIT(&o);
+        INFER_INIT(&r);
+        INFER_INIT(&it);
+        INFER_INIT(&ev);
+        infer_model_release(m);
+        o.callback = last_from_logits;
+        o.callback_user = &l;
+        ok(infer_session_set_sampling(s, &o, &error));
+        it.session = s;
+        if (way < 2) /* else the first event tells of the prompt */
+            ok(infer_step(&it, 1, NULL, &error));
+        if (way == 0) {
+            REFUSED(infer_session_sample(s, &r, &error), INFER_ERROR_NO_MEMORY);
+        } else if (way == 1) {
+            ok(infer_generate_begin(s, NULL, &error));
+            REFUSED(infer_generate_next(s, &ev, NULL, &error), INFER_ERROR_NO_MEMORY);
+        } else {
+            REFUSED(infer_generate(s, NULL, last_from_event, &l, NULL, &error), INFER_ERROR_NO_MEMORY);
+        }
+        assert_null(l.session);
+    }
+    infer_model *m = lone_model();
+    struct last l = {0};
+    int32_t more = 1;
+    infer_generate_options go;
+    infer_request_options ro;
+    INFER_INIT(&go);
+    INFER_INIT(&ro);
+    ok(infer_scheduler_create(m, NULL, &l.scheduler, &error));
+    infer_model_release(m);
+    go.max_tokens = 2;
+    ro.ids = (int32_t[]){5, 6};
+    ro.id_count = 2;
+    ro.generate = &go;
+    ro.callback = last_from_request;
+    ro.callback_user = &l;
+    ok(infer_scheduler_submit(l.scheduler, &ro, NULL, &error));
+    ok(infer_scheduler_step(l.scheduler, &more, NULL, &error));
+    assert_null(l.scheduler);
+}
+
 struct nest {
     int depth, opened;
     char *data;
@@ -411,7 +510,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ids_everywhere),          cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_restores_at_once),        cmocka_unit_test(test_adapter_released_in_use),
-        cmocka_unit_test(test_logits_callback_releases_its_session), cmocka_unit_test(test_open_callback_opens),
+        cmocka_unit_test(test_logits_callback_releases_its_session), cmocka_unit_test(test_callback_releases_the_last),
+        cmocka_unit_test(test_open_callback_opens),
     };
     return cmocka_run_group_tests_name("hostile", tests, setup, teardown);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #endif
 
+#include "formats/gguf_build.h"
 #include "golden.h"
 #include "infer/infer.h"
 #include "ok.h"
@@ -382,6 +383,9 @@ static void test_refusals(void **state)
     o.kv_type = 99;
     assert_int_equal(estimate_with(TINY, &o), INFER_ERROR_ARGUMENT);
     assert_string_equal(error.name, "kv_type");
+    error.name[0] = 0;
+    assert_int_equal(estimate_with(fixture_path("bert"), &o), INFER_ERROR_ARGUMENT); /* which has none */
+    assert_string_equal(error.name, "kv_type");
     o.kv_type = INFER_KV_F16;
     o.kv_recent = 64;
     assert_int_equal(estimate_with(TINY, &o), INFER_ERROR_ARGUMENT);
@@ -401,6 +405,70 @@ static void test_refusals(void **state)
     assert_true(e.kv_bytes / e.n_ctx / o.sessions > 100 && e.total_bytes > e.kv_bytes);
     o.threads = 257;
     assert_int_equal(estimate_with(TINY, &o), INFER_ERROR_ARGUMENT);
+}
+
+/* One layer whose keys and values are as wide as can be: 2 MiB an element, more than 2^64 bytes for the most sessions of the longest context. */
+static void test_too_much(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t dims;
+        uint64_t shape[2];
+    } tensors[] = {
+        {"token_embd.weight", 2, {32, 64}}, {"output_norm.weight", 1, {32, 1}}, {"blk.0.attn_norm.weight", 1, {32, 1}},
+        {"blk.0.ffn_norm.weight", 1, {32, 1}}, {"blk.0.attn_q.weight", 2, {32, 1 << 19}}, {"blk.0.attn_k.weight", 2, {32, 1 << 19}},
+        {"blk.0.attn_v.weight", 2, {32, 1 << 19}}, {"blk.0.attn_output.weight", 2, {1 << 19, 32}}, {"blk.0.ffn_gate.weight", 2, {32, 32}},
+        {"blk.0.ffn_up.weight", 2, {32, 32}}, {"blk.0.ffn_down.weight", 2, {32, 32}},
+    };
+    static const struct {
+        const char *key;
+        uint32_t value;
+    } keys[] = {
+        {"llama.context_length", 1 << 24}, {"llama.embedding_length", 32}, {"llama.block_count", 1}, {"llama.feed_forward_length", 32},
+        {"llama.attention.head_count", 1024}, {"llama.attention.head_count_kv", 1024}, {"llama.attention.key_length", 512},
+        {"llama.attention.value_length", 512}, {"llama.rope.dimension_count", 512},
+    };
+    const uint64_t n_tensors = sizeof tensors / sizeof *tensors, n_keys = sizeof keys / sizeof *keys;
+    const float epsilon = 1e-5f;
+    struct buf b;
+    uint64_t at = 0;
+    gb_header(&b, 3, n_tensors, n_keys + 2);
+    gb_meta_str(&b, "general.architecture", "llama");
+    gb_key(&b, "llama.attention.layer_norm_rms_epsilon", FILE_F32);
+    buf_put(&b, &epsilon, sizeof epsilon);
+    for (uint64_t i = 0; i < n_keys; i++)
+        gb_meta_u32(&b, keys[i].key, keys[i].value);
+    for (uint64_t i = 0; i < n_tensors; i++) {
+        uint64_t n = tensors[i].shape[0] * tensors[i].shape[1];
+        gb_tensor(&b, tensors[i].name, tensors[i].dims == 1 ? INFER_TYPE_F32 : INFER_TYPE_Q4_0, tensors[i].dims, tensors[i].shape, at);
+        at += ((tensors[i].dims == 1 ? n * 4 : n / 32 * 18) + 31) / 32 * 32;
+    }
+    uint64_t head = (b.len + 31) / 32 * 32;
+    char *bytes = calloc(1, head + at); /* the weights are never looked at */
+    memcpy(bytes, b.data, b.len);
+    buf_free(&b);
+    infer_source src;
+    infer_estimate_options o;
+    infer_estimate e;
+    INFER_INIT(&error);
+    INFER_INIT(&o);
+    INFER_INIT(&e);
+    infer_source_memory(&src, bytes, head + at);
+    o.threads = 1;
+    o.n_ctx = 1 << 24;
+    o.sessions = 64;
+    ok(infer_model_estimate(NULL, &src, NULL, &o, &e, &error));
+    assert_true(e.kv_bytes >= (uint64_t)1 << 51);
+    o.sessions = 1 << 20;
+    assert_int_equal(infer_model_estimate(NULL, &src, NULL, &o, &e, &error), INFER_ERROR_LIMIT);
+    assert_string_equal(error.name, "sessions");
+    o.budget = (uint64_t)1 << 50; /* a sum that wraps would fit */
+    assert_int_equal(infer_model_estimate(NULL, &src, NULL, &o, &e, &error), INFER_ERROR_LIMIT);
+    o.n_ctx = 0;
+    ok(infer_model_estimate(NULL, &src, NULL, &o, &e, &error));
+    assert_true(e.n_ctx < 1024 && e.total_bytes <= o.budget);
+    free(bytes);
 }
 
 /* Every allocation of an estimate fails once; nothing is kept. */
@@ -483,7 +551,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_upper_bound), cmocka_unit_test(test_long), cmocka_unit_test(test_weights), cmocka_unit_test(test_reads_no_weights),
-        cmocka_unit_test(test_budget), cmocka_unit_test(test_refusals), cmocka_unit_test(test_no_memory), cmocka_unit_test(test_encoder),
+        cmocka_unit_test(test_budget), cmocka_unit_test(test_refusals), cmocka_unit_test(test_too_much),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_encoder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
