@@ -41,9 +41,11 @@ static void *get(void *user, size_t size, size_t align)
 static void put(void *user, void *block, size_t size, size_t align)
 {
     struct budget *b = user;
-    struct alloc from = b->from; /* b may lie in the block */
-    budget_give(b, size);
+    struct alloc from = b->from;
+    bool inside = (uintptr_t)b - (uintptr_t)block < size; /* b lies in the block, and goes with it */
     from.put(from.user, block, size, align);
+    if (!inside) /* not before: others would take it while the allocator has not got it back */
+        budget_give(b, size);
 }
 
 void budget_init(struct budget *b, const struct alloc *from, uint64_t limit)

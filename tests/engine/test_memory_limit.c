@@ -299,6 +299,42 @@ static void greedy_main(void *arg)
         t->failed = budget_take(t->b, t->b->limit + 1);
 }
 
+/* What is being given back still counts: a host's allocator never sees more than the limit. */
+static struct budget *watched;
+
+static void *count_get(void *user, size_t size, size_t align)
+{
+    return alloc_default.get(user, size, align);
+}
+
+static void count_put(void *user, void *block, size_t size, size_t align)
+{
+    if (watched)
+        assert_true(budget_used(watched) >= size);
+    alloc_default.put(user, block, size, align);
+}
+
+static void test_given_back(void **state)
+{
+    (void)state;
+    const struct alloc from = {NULL, count_get, count_put};
+    struct budget b;
+    budget_init(&b, &from, 1 << 20);
+    struct alloc a = budget_alloc(&b);
+    watched = &b;
+    void *p = mem_alloc(&a, 1000);
+    assert_non_null(p);
+    mem_free(&a, p);
+    assert_int_equal(budget_used(&b), 0);
+    /* one that lies in memory of its own goes with that */
+    watched = NULL;
+    budget_init(&b, &from, 0);
+    struct budget *own = mem_alloc(&a, sizeof *own);
+    budget_init(own, &from, 0);
+    a = budget_alloc(own);
+    mem_free(&a, own);
+}
+
 /* There is just room for a block of each thread: none is ever refused, whatever else is, and in the end all is given back. */
 static void test_threads(void **state)
 {
@@ -334,7 +370,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_goes_on),         cmocka_unit_test(test_every_limit), cmocka_unit_test(test_host_fails),
-        cmocka_unit_test(test_cache_gives_way), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_cache_gives_way), cmocka_unit_test(test_given_back), cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
