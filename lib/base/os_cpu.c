@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "base/os_cpu.h"
+#include "base/os_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +58,7 @@ static void mask_get(struct cpu_mask *m)
 /* The beginning of a small text file, zero-terminated; false when it cannot be read or is empty. */
 static bool read_text(const char *path, char *out, size_t size)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = os_open_file(path, O_RDONLY);
     if (fd < 0)
         return false;
     size_t n = 0;

@@ -20,7 +20,7 @@
 #endif
 
 /* Opens a file. Numbers 0 to 2 are not for us: in a host that has closed one of them, whatever still prints there would write into our file. */
-static int open_file(const char *path, int flags)
+int os_open_file(const char *path, int flags)
 {
     int fd;
     do
@@ -38,7 +38,7 @@ static int open_file(const char *path, int flags)
 
 static infer_status file_open(const char *path, int *fd, int *os_error)
 {
-    *fd = open_file(path, O_RDONLY | O_NONBLOCK); /* a FIFO must not make us wait for its writer */
+    *fd = os_open_file(path, O_RDONLY | O_NONBLOCK); /* a FIFO must not make us wait for its writer */
     if (*fd >= 0)
         return INFER_OK;
     *os_error = errno;
@@ -134,7 +134,7 @@ static infer_status failed(int *os_error)
 
 static infer_status file_create(const char *path, int *fd, int *os_error)
 {
-    *fd = open_file(path, O_RDWR | O_CREAT | O_EXCL);
+    *fd = os_open_file(path, O_RDWR | O_CREAT | O_EXCL);
     if (*fd < 0)
         return failed(os_error);
     /* The lock says that the writer lives (see `reap`). One who thinks that this is a file of the dead may be quicker,
@@ -194,7 +194,7 @@ static infer_status file_link(const char *from, const char *to, int *os_error)
 
 static infer_status file_sync_dir(const char *dir, int *os_error)
 {
-    int fd = open_file(dir, O_RDONLY | O_DIRECTORY);
+    int fd = os_open_file(dir, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
         return failed(os_error);
     infer_status st = file_sync(fd, os_error);
@@ -210,7 +210,7 @@ static infer_status file_unlink(const char *path, int *os_error)
 static void file_reap(const char *path)
 {
     struct stat a, b;
-    int fd = open_file(path, O_RDWR | O_NONBLOCK | O_NOFOLLOW);
+    int fd = os_open_file(path, O_RDWR | O_NONBLOCK | O_NOFOLLOW);
     if (fd < 0)
         return;
     /* Under the lock, and while the name still leads to this file, no writer of it lives: nobody else gives or takes this name. */
@@ -234,7 +234,7 @@ static infer_status file_make_dir(const char *path, int *os_error)
 
 static infer_status file_list(const char *dir, bool (*fn)(void *arg, const char *name), void *arg, int *os_error)
 {
-    int fd = open_file(dir, O_RDONLY | O_DIRECTORY);
+    int fd = os_open_file(dir, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
         return failed(os_error);
     DIR *d = fdopendir(fd);

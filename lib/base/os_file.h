@@ -60,6 +60,10 @@ bool os_error_full(int os_error);   /* disk, quota or the largest size of a file
 /* What a user can do something about, in words that do not depend on the locale: ": permission denied". "" for others. */
 const char *os_error_text(int os_error);
 
+#ifndef _WIN32
+int os_open_file(const char *path, int flags); /* as open, close-on-exec, and never number 0 to 2; -1 and errno */
+#endif
+
 extern const struct os_io os_io_default;
 
 #endif

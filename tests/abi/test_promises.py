@@ -1,4 +1,4 @@
-"""docs/promises.md: every promise has a test that exists and runs, and a recorded mutation that the test is known to notice. TAP."""
+"""docs/promises.md: every promise has a test that exists and runs, and a recorded mutation that the test is known to notice: test_promises.py [--patches]. TAP."""
 import glob
 import os
 import re
@@ -79,6 +79,8 @@ def test_every_promise_was_broken_once():
 
 
 def test_mutations_still_apply():
+    if "--patches" not in sys.argv:
+        raise tap.Skip("in the suite slow: code that is mended may move a patch, which is then made anew before a release")
     if not shutil.which("git") or not os.path.exists(os.path.join(ROOT, ".git")):
         raise tap.Skip("not a git checkout")
     bad = []
