@@ -152,6 +152,23 @@ def test_a_signal_ends_a_long_call_and_the_session_goes_on(model):
             assert bytes(other.logits()) == bytes(session.logits())
 
 
+def test_a_signal_just_when_a_call_ends(model):
+    """A handler may raise right after the main thread has taken the lock that says that the call is over."""
+    taken = threading.Lock()
+    with taken:
+        _core._wait_for(taken, {"value": 1}) # nobody gives the lock back: the result tells
+    with model.session() as session:
+        for i in range(300):
+            session.truncate(0)
+            session.append(LONG[:2])
+            with contextlib.suppress(Interrupted), alarm(0.0001 + i * 2e-6):
+                session.step()
+        session.truncate(0)
+        session.append(LONG[:2])
+        session.step()
+        assert len(session) == 2
+
+
 def test_a_signal_during_generate(prompted):
     generation = prompted.generate(ignore_eos=True)
     with pytest.raises(Interrupted), alarm(0.05):

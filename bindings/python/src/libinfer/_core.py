@@ -273,7 +273,7 @@ def interruptible(cancel: Cancel | None, work: Callable[[Cancel | None], T]) -> 
     except BaseException:
         if not claimed.acquire(blocking=False): # it runs
             flag.set()
-            _wait_for(done)
+            _wait_for(done, result)
             if not was_set:
                 flag.clear()
         raise
@@ -285,11 +285,13 @@ def interruptible(cancel: Cancel | None, work: Callable[[Cancel | None], T]) -> 
     return result["value"] # type: ignore[no-any-return]
 
 
-def _wait_for(lock: Any) -> None:
-    """Waits, whatever signal handlers raise: the call is about to end, and what it uses must stay until then."""
+def _wait_for(lock: Any, result: dict[str, Any]) -> None:
+    """Waits, whatever signal handlers raise: the call is about to end, and what it uses must stay until then. The result says whether it has: a handler may have
+    raised when the lock had just been taken, and then nobody gives it back."""
     while True:
         try:
-            lock.acquire()
+            while not result:
+                lock.acquire(timeout=0.05)
             return
         except BaseException: # pylint: disable=broad-exception-caught
             continue
@@ -299,20 +301,14 @@ class Exclusive:
     """One thread at a time; a second one waits. A callback that comes back to the object it is called from is told so instead of waiting for ever."""
 
     def __init__(self, what: str) -> None:
-        self._lock = threading.Lock()
-        self._owner: int | None = None
+        self._lock: Any = threading.RLock()
         self._what = what
 
-    def __enter__(self) -> None:
-        me = threading.get_ident()
-        if self._owner == me:
+    def __call__(self) -> Any:
+        """The lock, for a `with`: the interpreter takes it in one step, so that what a signal handler raises cannot come between taking and holding it."""
+        if self._lock._is_owned():
             raise errors.StateError(f"the {self._what} is inside a call: a callback must not use it")
-        self._lock.acquire() # pylint: disable=consider-using-with
-        self._owner = me
-
-    def __exit__(self, *_: object) -> None:
-        self._owner = None
-        self._lock.release()
+        return self._lock
 
 
 class _PyBuffer(ctypes.Structure):

@@ -58,7 +58,7 @@ class Generation(Iterator[Event]):
             raise StopIteration
         session = self._session
         event = new(_c.infer_event)
-        with session._exclusive:
+        with session._exclusive():
             if session._serial != self._serial:
                 raise errors.StateError("the session is making another answer now")
             session._drop_views()

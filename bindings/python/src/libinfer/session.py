@@ -115,7 +115,7 @@ class Session(Object):
 
     @property
     def info(self) -> SessionInfo:
-        with self._exclusive:
+        with self._exclusive():
             return SessionInfo._of(self._info(_c.infer_session_info))
 
     def __len__(self) -> int:
@@ -135,7 +135,7 @@ class Session(Object):
             self._views.pop()
 
     def _change(self, function: Any, *args: Any) -> None:
-        with self._exclusive:
+        with self._exclusive():
             self._drop_views()
             call(function, self._h, *args)
 
@@ -149,7 +149,7 @@ class Session(Object):
     def append_text(self, text: str, *, add_special: bool | None = None, parse_special: bool = False) -> None:
         """Tokenizes text and appends it. add_special None: in an empty session only."""
         data = encode(text)
-        with self._exclusive:
+        with self._exclusive():
             self._drop_views()
             if add_special is None:
                 add_special = self._info(_c.infer_session_info).length == 0
@@ -195,7 +195,7 @@ class Session(Object):
 
     def tokens(self, first: int = 0, count: int | None = None) -> list[int]:
         """Ids of the elements [first, first + count); -1 for embedding rows."""
-        with self._exclusive:
+        with self._exclusive():
             if count is None:
                 count = max(self._info(_c.infer_session_info).length - first, 0)
             ids = (ctypes.c_int32 * u64(count))()
@@ -211,7 +211,7 @@ class Session(Object):
     def fork(self) -> Session:
         """A second session with the same elements, state, logits and sampling; state is shared until one side changes it."""
         out = ctypes.c_void_p()
-        with self._exclusive:
+        with self._exclusive():
             self._drop_views()
             call(lib.infer_session_fork, self._h, byref(out))
             return type(self)._of(out.value, self._model, self._sampler)
@@ -228,7 +228,7 @@ class Session(Object):
     def adapters(self) -> list[AdapterUse]:
         """What is in force."""
         uses: list[AdapterUse] = []
-        with self._exclusive:
+        with self._exclusive():
             while True:
                 out = new(_c.infer_adapter_use)
                 try:
@@ -260,7 +260,7 @@ class Session(Object):
     def logits(self, row: int = -1) -> Floats:
         """Logits of one row of the last step, by default its last: vocab_size floats in place, read-only. The view ends when the session is used again
         (ValueError then); while something else holds on to it, a slice or a NumPy array, using the session raises BufferError."""
-        with self._exclusive:
+        with self._exclusive():
             if row < 0:
                 row = max(row + self._info(_c.infer_session_info).logits_rows, 0)
             pointer = ctypes.POINTER(ctypes.c_float)()
@@ -275,7 +275,7 @@ class Session(Object):
     def set_sampling(self, sampling: Sampling) -> None:
         """How tokens are chosen from now on."""
         made, sampler = sampling_struct(sampling)
-        with self._exclusive:
+        with self._exclusive():
             self._drop_views()
             call(lib.infer_session_set_sampling, self._h, byref(made))
             self._sampler = sampler
@@ -283,7 +283,7 @@ class Session(Object):
     def sample(self) -> Sample:
         """Draws the next token from the last logits; it is not appended."""
         out = new(_c.infer_sample_result)
-        with self._exclusive:
+        with self._exclusive():
             self._drop_views()
             call(lib.infer_session_sample, self._h, byref(out))
             return Sample(out.id, out.logprob, logprobs_at(out.top, out.top_count))
@@ -299,7 +299,7 @@ class Session(Object):
         out.logprobs = ctypes.cast(logprobs, ctypes.POINTER(ctypes.c_float))
         if top_logprobs:
             out.top = ctypes.cast(top, ctypes.POINTER(_c.infer_logprob))
-        with self._exclusive:
+        with self._exclusive():
             self._drop_views()
             handle = self._h
             interruptible(cancel, lambda flag: call(lib.infer_session_score, handle, array, count, byref(out), cancel_arg(flag)))
@@ -328,7 +328,7 @@ class Session(Object):
         options, keep = generate_options(max_tokens, stops, stop_ids, repeat_guard, shift_keep, shift_drop, flags)
         if sampling is not None:
             self.set_sampling(sampling)
-        with self._exclusive:
+        with self._exclusive():
             self._drop_views()
             call(lib.infer_generate_begin, self._h, byref(options))
             del keep
@@ -341,7 +341,7 @@ class Session(Object):
 
     def resume(self, cancel: Cancel | None = None) -> Generation:
         """Goes on with an answer that is being made: one that a checkpoint held, or that was interrupted."""
-        with self._exclusive:
+        with self._exclusive():
             self._serial += 1
             return Generation(self, cancel)
 
@@ -351,14 +351,14 @@ class Session(Object):
         """The whole state at this moment; nothing is copied."""
         from .state import Checkpoint  # pylint: disable=import-outside-toplevel,cyclic-import
 
-        with self._exclusive:
+        with self._exclusive():
             made = make(Checkpoint, lib.infer_checkpoint_create, self._h)
             made._model, made._sampler = self._model, self._sampler
             return made
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Replaces everything that the session holds by the checkpoint's state."""
-        with self._exclusive:
+        with self._exclusive():
             self._drop_views()
             call(lib.infer_session_restore, self._h, checkpoint._h)
             self._sampler = checkpoint._sampler
@@ -372,7 +372,7 @@ class Session(Object):
         """Appends elements [first, first + count) of a checkpoint with their state. How many had to be computed."""
         rerun = ctypes.c_uint64()
         numbers = u64(first), u64(count), u64(recompute)
-        with self._exclusive:
+        with self._exclusive():
             self._drop_views()
             handle, other = self._h, checkpoint._h
             interruptible(cancel, lambda flag: call(lib.infer_session_graft, handle, other, *numbers, byref(rerun), cancel_arg(flag)))
@@ -380,7 +380,7 @@ class Session(Object):
 
     def cache_report(self) -> CacheReport:
         """What the last look-up in the prefix cache gave."""
-        with self._exclusive:
+        with self._exclusive():
             return CacheReport._of(self._info(_c.infer_cache_report, "cache_report"))
 
 
@@ -420,39 +420,48 @@ def step(items: Sequence[StepItem], cancel: Cancel | None = None) -> list[StepRe
     sessions = [item.session for item in items]
     if len({id(session) for session in sessions}) != len(sessions):
         raise errors.ArgumentError("a session is given twice", place="session")
-    array = (_c.infer_step_item * len(items))()
-    hiddens: list[Any] = [None] * len(items)
+    if len(sessions) == 1:
+        with sessions[0]._exclusive():
+            return _step(items, cancel)
     with ExitStack() as stack:
         for session in sorted(sessions, key=id): # in one order: two steps with the same sessions do not wait for each other
-            stack.enter_context(session._exclusive)
-            session._drop_views()
-        handles: list[Handle] = [session._h for session in sessions]
-        keep: list[Any] = []
-        for i, item in enumerate(items):
-            info = item.session._info(_c.infer_session_info)
-            pending = info.length - info.computed
-            c = array[i]
-            c.size = ctypes.sizeof(c)
-            mask, _ = _mask(item.mask, item.rows, pending)
-            keep.append(mask)
-            fill(c, session=handles[i].value, max_elements=item.max_elements, logits=int(item.rows))
-            c.mask = ctypes.addressof(mask) if mask is not None else None
-            if item.hidden is not None:
-                hiddens[i] = _hidden(item.hidden, item.session, pending)
-                c.hidden = ctypes.pointer(hiddens[i][0])
-        failure: errors.Error | None = None
-        try:
-            interruptible(cancel, lambda flag: call(lib.infer_step, array, len(array), cancel_arg(flag)))
-        except errors.Error as error:
-            failure = error
-        if failure is not None and all(c.status == _c.INFER_OK for c in array):
-            raise failure # nothing was done
-        results = []
-        for item, c, hidden in zip(items, array, hiddens):
-            view = _hidden_view(hidden[0], hidden[1], item.session) if hidden and c.status == _c.INFER_OK else None
-            results.append(StepResult(c.done, view, _item_error(c.status, failure)))
-        del keep
-        return results
+            stack.enter_context(session._exclusive())
+        return _step(items, cancel)
+
+
+def _step(items: Sequence[StepItem], cancel: Cancel | None) -> list[StepResult]:
+    """The step, once its sessions are held."""
+    for item in items:
+        item.session._drop_views()
+    array = (_c.infer_step_item * len(items))()
+    hiddens: list[Any] = [None] * len(items)
+    handles: list[Handle] = [item.session._h for item in items]
+    keep: list[Any] = []
+    for i, item in enumerate(items):
+        info = item.session._info(_c.infer_session_info)
+        pending = info.length - info.computed
+        c = array[i]
+        c.size = ctypes.sizeof(c)
+        mask, _ = _mask(item.mask, item.rows, pending)
+        keep.append(mask)
+        fill(c, session=handles[i].value, max_elements=item.max_elements, logits=int(item.rows))
+        c.mask = ctypes.addressof(mask) if mask is not None else None
+        if item.hidden is not None:
+            hiddens[i] = _hidden(item.hidden, item.session, pending)
+            c.hidden = ctypes.pointer(hiddens[i][0])
+    failure: errors.Error | None = None
+    try:
+        interruptible(cancel, lambda flag: call(lib.infer_step, array, len(array), cancel_arg(flag)))
+    except errors.Error as error:
+        failure = error
+    if failure is not None and all(c.status == _c.INFER_OK for c in array):
+        raise failure # nothing was done
+    results = []
+    for item, c, hidden in zip(items, array, hiddens):
+        view = _hidden_view(hidden[0], hidden[1], item.session) if hidden and c.status == _c.INFER_OK else None
+        results.append(StepResult(c.done, view, _item_error(c.status, failure)))
+    del keep
+    return results
 
 
 def _item_error(status: int, failure: errors.Error | None) -> errors.Error | None:
