@@ -16,8 +16,9 @@ PLAN_SKIP = re.compile(r"^1\.\.0\b.*#\s*skip", re.IGNORECASE)
 
 
 def count(record):
-    """(passed, failed, skipped, remark) of one test."""
+    """(passed, failed, skipped, remark) of one test. The remark names the cases that failed."""
     passed = failed = skipped = planned = 0
+    names = []
     for line in record.get("stdout", "").splitlines():
         case = CASE.match(line)
         plan = PLAN.match(line)
@@ -27,6 +28,7 @@ def count(record):
                 skipped += 1
             elif case.group(1):
                 failed += 1
+                names.append(line.split(" - ", 1)[-1].strip())
             else:
                 passed += 1
         elif PLAN_SKIP.match(line):
@@ -38,7 +40,7 @@ def count(record):
         return 0, 1, 0, "gave no test case"
     if passed + failed + skipped < planned:
         return passed, failed + 1, skipped, f"stopped before the last of {planned} cases"
-    return passed, failed, skipped, ""
+    return passed, failed, skipped, f"({'; '.join(names)})" if names else ""
 
 
 def records_of(path, status):

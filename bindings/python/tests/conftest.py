@@ -1,6 +1,7 @@
 """What the tests share: models, and the package from the tree."""
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -10,6 +11,8 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "bindings" / "python" / "src"))
 
 import libinfer
+
+signal.signal(signal.SIGINT, signal.default_int_handler) # what a shell starts in the background would ignore it, and its children too
 
 TINY = str(ROOT / "models" / "tiny.gguf")
 DATA = ROOT / "tests" / "data"

@@ -53,6 +53,9 @@ class Tap:
     def __init__(self):
         self.planned = self.number = 0
 
+    def pytest_configure(self, config):
+        config.option.verbose = 1 # what failed comparisons ask for; the terminal's plugin would have it
+
     def pytest_collection_finish(self, session):
         self.planned = len(session.items)
         print(f"1..{self.planned}", flush=True)

@@ -4,6 +4,7 @@ import contextlib
 import gc
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import threading
@@ -336,14 +337,18 @@ def test_memory_does_not_grow(model):
             with pytest.raises(libinfer.TokenError):
                 session.append([99999])
 
-    for _ in range(50):
-        round_trip()
-    gc.collect()
-    before = memory()
-    for _ in range(300):
-        round_trip()
-    gc.collect()
-    assert memory() - before < 4 << 20
+    def growth():
+        """Bytes in 50 round trips."""
+        before = memory()
+        for _ in range(50):
+            round_trip()
+        gc.collect()
+        return memory() - before
+
+    # What leaks does so in every round; what an allocator takes or keeps of what other tests freed, in a few of them.
+    growth()
+    rounds = [growth() for _ in range(9)]
+    assert statistics.median(rounds) < 256 << 10, rounds
     assert not _sources._openers
 
 
