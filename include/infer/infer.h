@@ -220,7 +220,7 @@ INFER_API int32_t infer_cancel_is_set(const infer_cancel *cancel);
 /* ---- Engine ------------------------------------------------------------------------------------------------------ */
 
 /* Memory functions of the host; both are required. They are called from any thread that is inside the library and from its
- * pool threads. Not from them come only: cancel flags (24 bytes each), handles opened without an engine, and what the system's own
+ * pool threads, also while the library holds locks: they must not call it. Not from them come only: cancel flags (24 bytes each), handles opened without an engine, and what the system's own
  * thread functions take when the pool starts. */
 typedef struct infer_allocator {
     uint32_t size;
@@ -328,7 +328,8 @@ INFER_API int32_t infer_cpu_from_name(const char *name, uint64_t name_len);
 
 /* ---- Sources: where files come from --------------------------------------------------------------------------------- */
 
-/* One opened file, filled by a host's open callback. Either data (the whole file in memory, valid until release) or read. */
+/* One opened file, filled by a host's open callback. Either data (the whole file in memory, valid until release) or read. release comes from the thread that
+ * lets go of the file last, and must not call the library. */
 typedef struct infer_stream {
     uint32_t size;
     uint32_t reserved;
@@ -365,7 +366,8 @@ INFER_API void infer_source_path(infer_source *source, const char *path, uint64_
 INFER_API void infer_source_descriptor(infer_source *source, int32_t descriptor);
 /* length bytes in memory. */
 INFER_API void infer_source_memory(infer_source *source, const void *data, uint64_t length);
-/* What the host's open gives, called with this name and those of parts. */
+/* What the host's open gives, called with this name and those of parts. open and read come from the thread that makes the call; they may call the library,
+ * and release the engine or model that the call was given: it lives until that returns. */
 INFER_API void infer_source_callback(infer_source *source, const char *name, uint64_t name_len, infer_open_fn open, void *user);
 
 enum {
@@ -596,7 +598,7 @@ INFER_API infer_status infer_template_render(const infer_template *tmpl, const c
 
 /* ---- Models ------------------------------------------------------------------------------------------------------ */
 
-/* Opens a model: a GGUF file of a known architecture. engine NULL: a private engine with default options. options may be NULL.
+/* Opens a model of a known architecture: a GGUF file, or a Hugging Face folder. engine NULL: a private engine with default options. options may be NULL.
  * Errors: as infer_file_open; ARCHITECTURE, MISSING, SHAPE, VALUE name the key or tensor. A tokenizer that the library does not
  * know does not fail the model: infer_model_tokenizer is then NULL. */
 INFER_API infer_status infer_model_open(infer_engine *engine, const infer_source *source,
@@ -789,12 +791,12 @@ INFER_API infer_status infer_session_tokens(const infer_session *session, uint64
                                             infer_error *err);
 
 /* Rolls back to a length (in elements). State that must be computed again becomes pending; *rerun (may be NULL) tells how many
- * elements. Logits of the last step are gone: the next step or generation computes the last element again for them. Errors: ARGUMENT (length above the present one). */
+ * elements. Logits of the last step are gone: the next step or generation computes the last element again for them. Errors: ARGUMENT (length above the present one), NO_MEMORY. */
 INFER_API infer_status infer_session_truncate(infer_session *session, uint64_t length, uint64_t *rerun,
                                               infer_error *err);
 
 /* A second session with the same elements, state, logits and sampler, not generating: computed state is shared, not copied, until one side
- * changes it. Takes microseconds and a few kilobytes, whatever the length. */
+ * changes it. Takes microseconds and a few kilobytes, whatever the length. Errors: NO_MEMORY. */
 INFER_API infer_status infer_session_fork(infer_session *session, infer_session **out, infer_error *err);
 
 enum {
@@ -1151,7 +1153,7 @@ typedef struct infer_embed_item {
  * session with an infer_hidden. Instructions ("search_query: ", "query: ") are part of the text: the host writes them.
  * Bad items (ARGUMENT) fail the whole call before anything is done or written. Else returns INFER_OK when every text succeeded, or the first
  * failure, and each item tells its own status. options may be NULL. Errors per item: STATE (a text, but the model has no tokenizer), CONTEXT_FULL (too
- * many tokens), TOKEN (an id), VALUE (no tokens), BUFFER, LIMIT, NO_MEMORY, NONFINITE, CANCELLED, CHANGED, HOST.
+ * many tokens), TOKEN (an id), VALUE (no tokens), BUFFER, LIMIT, NO_MEMORY, NONFINITE, CANCELLED, CHANGED, HOST, THREAD.
  * Errors of the call: UNSUPPORTED (the file declares a kind of pooling that is not supported, and options.pooling is MODEL). */
 INFER_API infer_status infer_embed(infer_model *model, infer_embed_item *items, uint64_t count, const infer_embed_options *options,
                                    infer_cancel *cancel, infer_error *err);

@@ -186,7 +186,8 @@ typedef struct infer_cache_stats {
 } infer_cache_stats;
 /* All zero without a cache. */
 INFER_API infer_status infer_engine_cache_stats(infer_engine *engine, infer_cache_stats *out, infer_error *err);
-/* Writes everything that is kept to cache_dir, within its budgets: before an orderly shutdown. Errors: STATE (no cache_dir), IO, NO_MEMORY. */
+/* Writes everything that is kept to cache_dir, within its budgets: before an orderly shutdown. What a call that failed did not write the next one writes.
+ * Errors: STATE (no cache_dir), IO, NOT_FOUND (the folder has gone), NO_MEMORY, CANCELLED. */
 INFER_API infer_status infer_engine_cache_flush(infer_engine *engine, infer_cancel *cancel, infer_error *err);
 /* Forgets everything that is kept in memory. Sessions and files are not affected. */
 INFER_API infer_status infer_engine_cache_clear(infer_engine *engine, infer_error *err);
@@ -267,7 +268,8 @@ INFER_API infer_status infer_model_fingerprint(infer_model *model, int32_t kind,
 
 /* Context shift: drops the elements [keep, keep + drop) and moves those behind them down. The first `keep` stay as attention sinks: models need their
  * first few elements (4, or the system prompt). Where a sliding window has lost what it would see now, the elements behind `keep` become pending
- * instead: that is exact. Errors: ARGUMENT (keep or drop beyond the length; named), UNSUPPORTED (a model with learned positions), NO_MEMORY, LIMIT. */
+ * instead: that is exact. Errors: ARGUMENT (keep or drop beyond the length; named), UNSUPPORTED (a model with learned positions), and those of
+ * infer_step. */
 INFER_API infer_status infer_session_shift(infer_session *session, uint64_t keep, uint64_t drop, infer_error *err);
 
 /* Graft: appends the elements [first, first + count) of a checkpoint of the same model and KV type, with their state taken from it. The first

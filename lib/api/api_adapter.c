@@ -21,7 +21,11 @@ infer_status infer_adapter_open(infer_model *model, const infer_source *source, 
                                 infer_error *err)
 {
     infer_error e;
-    return api_done_in(api_model_env(model), err, &e, open_adapter(model, source, options, out, &e));
+    infer_model *held = infer_model_ref(model); /* a source's callback may release it */
+    infer_status st = open_adapter(model, source, options, out, &e);
+    st = api_done_in(api_model_env(held), err, &e, st);
+    infer_model_release(held);
+    return st;
 }
 
 infer_status infer_adapter_open_path(infer_model *model, const char *path, infer_adapter **out, infer_error *err)

@@ -136,7 +136,11 @@ infer_status infer_model_open(infer_engine *engine, const infer_source *source, 
                               infer_model **out, infer_error *err)
 {
     infer_error e;
-    return api_done_in(api_env(engine), err, &e, open_model(engine, source, options, out, &e));
+    infer_engine *held = infer_engine_ref(engine); /* a source's callback may release it */
+    infer_status st = open_model(engine, source, options, out, &e);
+    st = api_done_in(api_env(held), err, &e, st);
+    infer_engine_release(held);
+    return st;
 }
 
 infer_status infer_model_open_path(infer_engine *engine, const char *path, infer_model **out, infer_error *err)

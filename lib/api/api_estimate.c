@@ -25,5 +25,9 @@ infer_status infer_model_estimate(infer_engine *engine, const infer_source *sour
                                   const infer_estimate_options *options, infer_estimate *out, infer_error *err)
 {
     infer_error e;
-    return api_done_in(api_env(engine), err, &e, estimate(engine, source, open, options, out, &e));
+    infer_engine *held = infer_engine_ref(engine); /* a source's callback may release it */
+    infer_status st = estimate(engine, source, open, options, out, &e);
+    st = api_done_in(api_env(held), err, &e, st);
+    infer_engine_release(held);
+    return st;
 }

@@ -49,12 +49,15 @@ infer_status infer_file_open(infer_engine *engine, const infer_source *source, c
 {
     infer_error e;
     infer_file *f;
+    infer_engine *held = infer_engine_ref(engine); /* a source's callback may release it */
     infer_status st = api_not_null(out, "out", &e);
     if (st == INFER_OK)
         st = api_open_file(engine, source, options, HF_AS_FILE, &f, &e);
     if (st == INFER_OK)
         *out = f;
-    return api_done(err, &e, st);
+    st = api_done_in(api_env(held), err, &e, st);
+    infer_engine_release(held);
+    return st;
 }
 
 infer_file *infer_file_ref(infer_file *file)

@@ -28,16 +28,18 @@ infer_status infer_template_open(infer_engine *engine, const infer_source *sourc
     infer_error e;
     struct infer_file *file = NULL;
     infer_template *t = NULL;
+    infer_engine *held = infer_engine_ref(engine); /* a source's callback may release it */
     infer_status st = api_not_null(out, "out", &e);
     if (st == INFER_OK)
         st = api_open_file(engine, source, options, HF_AS_TEXT, &file, &e);
-    if (st != INFER_OK)
-        return api_done(err, &e, st);
-    st = template_create_from_file(api_env(engine), file, &t, &e);
+    if (st == INFER_OK)
+        st = template_create_from_file(api_env(engine), file, &t, &e);
     file_release(file);
     if (st == INFER_OK)
         *out = t;
-    return api_done(err, &e, st);
+    st = api_done_in(api_env(held), err, &e, st);
+    infer_engine_release(held);
+    return st;
 }
 
 infer_template *infer_template_ref(infer_template *tmpl)

@@ -9,13 +9,16 @@ infer_status infer_tokenizer_open(infer_engine *engine, const infer_source *sour
 {
     infer_error e;
     struct infer_file *file = NULL;
+    infer_engine *held = infer_engine_ref(engine); /* a source's callback may release it */
     infer_status st = api_not_null(out, "out", &e);
     if (st == INFER_OK)
         st = api_open_file(engine, source, options, HF_AS_TEXT, &file, &e);
     if (st == INFER_OK)
         st = tokenizer_create(file->env, file, NULL, out, &e);
     file_release(file);
-    return api_done(err, &e, st);
+    st = api_done_in(api_env(held), err, &e, st);
+    infer_engine_release(held);
+    return st;
 }
 
 infer_tokenizer *infer_tokenizer_ref(infer_tokenizer *tokenizer)

@@ -17,6 +17,8 @@ infer_status outfile_failed(infer_error *err, infer_status st, int os_error, con
 {
     if (st == INFER_ERROR_NOT_FOUND)
         return err_set(err, st, "cannot %s: no such file or folder", what);
+    if (st == INFER_ERROR_TRUNCATED)
+        return err_set(err, st, "cannot %s: it became shorter meanwhile", what);
     if (os_error_full(os_error))
         return err_set(err, st, "cannot %s: the disk or quota is full", what);
     return err_set(err, st, "cannot %s%s (system error %d)", what, os_error_text(os_error), os_error);

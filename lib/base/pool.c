@@ -217,11 +217,13 @@ static void worker_main(void *arg)
 /* After fork() only the calling thread exists; locks may be held by threads that do not. */
 static bool forget_threads(struct pool *p)
 {
+    if (!sync_init(p)) /* as before the call: pool_destroy must not touch the locks */
+        return false;
     p->running = 0;
     atomic_store(&p->generation, 0);
     atomic_store(&p->parked, 0);
     atomic_store(&p->gate, 0);
-    return sync_init(p);
+    return true;
 }
 
 infer_status pool_start(struct pool *p, infer_error *err)

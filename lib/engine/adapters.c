@@ -437,16 +437,18 @@ static bool was_active(const infer_session *s, uint64_t e, uint32_t i)
 infer_status session_uninvoke(infer_session *s, uint64_t length, infer_error *err)
 {
     const struct adapter_set *w = s->sets.wanted;
-    uint32_t active = s->sets.active;
+    uint32_t active = s->sets.active, number;
     for (uint32_t i = 0; w && i < w->n; i++)
         if (w->adapters[i]->n_invocation && !(length && was_active(s, length - 1, i)))
             active &= ~((uint32_t)1 << i);
     if (active == s->sets.active)
         return INFER_OK;
-    infer_status st = number_of(s, w, active, &s->sets.current, err);
-    if (st == INFER_OK)
-        s->sets.active = active;
-    return st;
+    infer_status st = number_of(s, w, active, &number, err);
+    if (st != INFER_OK)
+        return st;
+    s->sets.active = active;
+    s->sets.current = number;
+    return INFER_OK;
 }
 
 /* ---- From another session ---- */

@@ -14,7 +14,7 @@
 #include "text/template.h"
 #include "text/tokenizer.h"
 
-/* Most elements in one batch: bounds the workspace, and is how often long work looks at the clock of its caller. */
+/* Most elements in one batch: bounds the workspace, and what a cancelled call loses. */
 #define ENGINE_BATCH_ROWS 256u
 
 #define ENGINE_MAX_CTX ((uint32_t)1 << 24) /* elements of a session: positions are exact in f32 */

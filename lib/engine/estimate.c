@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/budget.h"
+#include "base/pool.h"
 #include "kernels/cpu_use.h"
 
 #define BLOCK_BYTES 64u         /* what an allocation takes beyond what it is for */
@@ -271,6 +272,8 @@ infer_status estimate_model(const infer_engine *engine, const infer_source *sour
     infer_estimate e;
     if (p.sessions > ESTIMATE_MAX_SESSIONS)
         return err_at(err, INFER_ERROR_ARGUMENT, "sessions", 8, ERR_NO_OFFSET, "at most %u", ESTIMATE_MAX_SESSIONS);
+    if (o->threads > POOL_MAX_THREADS)
+        return err_at(err, INFER_ERROR_ARGUMENT, "threads", 7, ERR_NO_OFFSET, "at most %u threads", POOL_MAX_THREADS);
     infer_status st = engine_create_plan(engine, o->threads, &own, err);
     if (st != INFER_OK)
         return st;

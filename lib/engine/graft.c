@@ -238,27 +238,12 @@ static infer_status check_graft(const infer_session *s, const infer_session *c, 
     return INFER_OK;
 }
 
-/* Whether two sessions' elements at one index are the same thing. */
-static bool same_element(const infer_session *a, const infer_session *b, uint64_t i)
-{
-    const struct element *x = &a->elements[i], *y = &b->elements[i];
-    if (x->id != y->id || x->position != y->position ||
-        !hash_128_equal(session_set_id(&a->sets, x->set), session_set_id(&b->sets, y->set)))
-        return false;
-    if (x->id == ELEMENT_PREFIX)
-        return x->row == y->row;
-    return x->id >= 0 || memcmp(a->keys + 2 * (size_t)x->row, b->keys + 2 * (size_t)y->row, 16) == 0;
-}
-
 /* Whether the checkpoint's state up to `end` is what the session would compute. */
 static bool same_prefix(const infer_session *s, const infer_session *c, uint64_t first, uint64_t end)
 {
     if (first != s->length || s->kv_recent != c->kv_recent || s->approximate_from < first || c->approximate_from < end)
         return false;
-    for (uint64_t i = 0; i < first; i++)
-        if (!same_element(s, c, i))
-            return false;
-    return true;
+    return session_common(s, c, first) == first;
 }
 
 /* Appends elements [first, first + count) of c, pending, under the adapters that they have there. */

@@ -120,7 +120,7 @@ static infer_status fetch(void *user, uint32_t g, uint64_t i, const void **data,
     return st;
 }
 
-/* CANCELLED: the piece has been put back. Otherwise it is gone. */
+/* CANCELLED: the piece has been put back. Otherwise it is gone; what the cache still keeps of one that was not written is written later. */
 static infer_status write_one(infer_engine *e, struct kv_evicted *piece, const infer_cancel *cancel, infer_error *err)
 {
     struct fetching f = {e, piece, cancel};
@@ -129,10 +129,13 @@ static infer_status write_one(infer_engine *e, struct kv_evicted *piece, const i
     infer_status st = make_id(&id, &piece->domain, model, piece->page_bytes, piece->n_groups, err);
     if (st == INFER_OK)
         st = kv_spill_put(e->disk->spill, &id, piece, fetch, &f, cancel, err);
-    if (st == INFER_ERROR_CANCELLED)
+    if (st == INFER_ERROR_CANCELLED) {
         kv_cache_put_back(e->cache, piece);
-    else
+    } else {
+        if (st != INFER_OK)
+            kv_cache_unwritten(e->cache, piece);
         kv_evicted_free(e->cache, piece);
+    }
     return st;
 }
 
@@ -165,7 +168,8 @@ infer_status prefix_disk_flush(infer_engine *e, const infer_cancel *cancel, infe
         return err_set(err, INFER_ERROR_CANCELLED, "cancelled");
     while (st == INFER_OK) {
         struct kv_evicted *piece = kv_cache_evicted(e->cache); /* what a cancelled call put back */
-        piece = piece ? piece : kv_cache_unspilled(e->cache);
+        if (!piece)
+            st = kv_cache_unspilled(e->cache, &piece, err);
         if (!piece)
             break;
         st = write_one(e, piece, cancel, err);

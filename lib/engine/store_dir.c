@@ -295,7 +295,8 @@ static infer_status rename_paths(struct dir_store *d, const char *from, const ch
         return sync_store(d, err);
     st = outfile_failed(err, st, os_error, "remove the old name");
     if (replace || io->unlink(to, &ignored) != INFER_OK)
-        st = err_set(err, INFER_ERROR_IO, "cannot remove the old name (system error %d): the checkpoint has both names now", os_error);
+        st = err_set(err, INFER_ERROR_IO, "cannot remove the old name%s (system error %d): the checkpoint has both names now", os_error_text(os_error),
+                     os_error);
     return st;
 }
 
@@ -317,6 +318,8 @@ static infer_status with_paths(infer_store *s, struct store_name from, struct st
             st = store_not_found(from, err);
         else if (st == INFER_ERROR_EXISTS)
             st = store_exists(to, err);
+        else if (st == INFER_ERROR_IO)
+            err_file(err, b_path, strlen(b_path));
     }
     mem_free(a, a_path);
     mem_free(a, b_path);
@@ -356,6 +359,8 @@ static infer_status dir_remove(infer_store *s, struct store_name name, infer_err
         st = sync_store(d, err);
     else
         st = st == INFER_ERROR_NOT_FOUND ? store_not_found(name, err) : outfile_failed(err, st, os_error, "remove the file");
+    if (st == INFER_ERROR_IO)
+        err_file(err, path, strlen(path));
     os_mutex_unlock(&d->lock);
     mem_free(&env_of(d)->alloc, path);
     return st;

@@ -116,14 +116,14 @@ void cpu_run(struct cpu_device *d, uint64_t n_tasks, uint64_t work, pool_fn fn, 
         infer_status s = d->stop ? pool_run(d->pool, n_tasks, watched_task, &w) : pool_run(d->pool, n_tasks, fn, arg);
         if (s != INFER_OK)
             cpu_fail(d, s);
-        if (atomic_load_explicit(&d->stopped, memory_order_relaxed))
-            cpu_fail(d, INFER_ERROR_CANCELLED);
-        return;
+    } else {
+        struct fpenv guard = fpenv_enter();
+        for (uint64_t i = 0; i < n_tasks; i++)
+            fn(arg, 0, i);
+        fpenv_leave(guard);
     }
-    struct fpenv guard = fpenv_enter();
-    for (uint64_t i = 0; i < n_tasks; i++)
-        fn(arg, 0, i);
-    fpenv_leave(guard);
+    if (atomic_load_explicit(&d->stopped, memory_order_relaxed)) /* a task may have asked too */
+        cpu_fail(d, INFER_ERROR_CANCELLED);
 }
 
 /* ---- memory */
@@ -380,17 +380,14 @@ static void op_rope(struct device *dev, const struct dev_rope *op)
     cpu_run(d, op->n_row, (uint64_t)op->n_row * op->n_head * op->n_rot * WORK_ROPE, rope_task, &c);
 }
 
-static void gather_rows(struct cpu_device *d, float *dst, const float *src, const uint32_t *rows, uint32_t n, uint32_t width)
-{
-    (void)d;
-    for (uint32_t i = 0; i < n; i++)
-        memcpy(dst + (size_t)i * width, src + (size_t)rows[i] * width, (size_t)width * sizeof *dst);
-}
-
 static void op_gather(struct device *dev, struct dev_ref dst, struct dev_ref src, const uint32_t *rows, uint32_t n, uint32_t width)
 {
-    if (!cpu_of(dev)->failed)
-        gather_rows(cpu_of(dev), cpu_f32(dst), cpu_f32(src), rows, n, width);
+    if (cpu_of(dev)->failed)
+        return;
+    float *to = cpu_f32(dst);
+    const float *from = cpu_f32(src);
+    for (uint32_t i = 0; i < n; i++)
+        memcpy(to + (size_t)i * width, from + (size_t)rows[i] * width, (size_t)width * sizeof *to);
 }
 
 static void op_copy_rows(struct device *dev, struct dev_ref dst, uint32_t dst_stride, struct dev_ref src, uint32_t src_stride, uint32_t n_row,
@@ -687,7 +684,7 @@ struct pool *cpu_device_pool(struct device *d)
 
 int32_t cpu_device_level(const struct device *d)
 {
-    return ((const struct cpu_device *)d)->k.level;
+    return d->ops == &cpu_ops ? ((const struct cpu_device *)d)->k.level : INFER_CPU_AUTO;
 }
 
 /* As scratch_grow makes it. */

@@ -4,7 +4,7 @@
  *
  * Operations take effect in the order of the calls. They return nothing: a failure (no memory for scratch, a lost device) is
  * sticky, later operations do nothing, and `sync` reports and clears it. One thread at a time uses a device (the engine's lock),
- * except `alloc`, `free`, which any thread may call at any time.
+ * except `alloc`, `import` and `free`, which any thread may call at any time.
  *
  * Matrices are row-major. "Rows" of activations are elements (tokens) of a batch; all activations are f32. */
 #ifndef KERNELS_DEVICE_H
@@ -291,7 +291,7 @@ struct alloc;
 /* UNSUPPORTED: the machine or the build lacks that CPU variant. */
 infer_status cpu_device_create(const struct alloc *alloc, const struct cpu_device_options *options, struct device **out,
                                infer_error *err);
-/* The INFER_CPU_* that a CPU device uses. */
+/* The INFER_CPU_* that a CPU device uses; of another kind of device INFER_CPU_AUTO. */
 int32_t cpu_device_level(const struct device *d);
 struct pool;
 /* The pool that a CPU device computes with; NULL: another kind of device. For the thread that may use the device. */

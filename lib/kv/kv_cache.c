@@ -160,17 +160,28 @@ bool kv_cache_has_evicted(struct kv_cache *c)
     return any;
 }
 
-struct kv_evicted *kv_cache_unspilled(struct kv_cache *c)
+infer_status kv_cache_unspilled(struct kv_cache *c, struct kv_evicted **out, infer_error *err)
 {
     os_mutex_lock(&c->lock);
     struct kv_node *n = c->live.newest; /* parents before children */
     while (n && n->spilled)
         n = n->older;
-    struct kv_evicted *e = n ? node_copy(c, n) : NULL;
-    if (e)
+    *out = n ? node_copy(c, n) : NULL;
+    if (*out)
         n->spilled = true;
     os_mutex_unlock(&c->lock);
-    return e;
+    return n && !*out ? err_no_memory(err) : INFER_OK;
+}
+
+void kv_cache_unwritten(struct kv_cache *c, const struct kv_evicted *e)
+{
+    os_mutex_lock(&c->lock);
+    struct kv_tree *t = tree_find(c, &e->domain);
+    struct kv_keys keys = kv_keys_of(e->keys);
+    struct kv_node *n = t ? tree_match(c, t, &keys, e->b).node : NULL;
+    for (; n && n->parent && n->b > e->a; n = n->parent) /* it may have been cut since */
+        n->spilled = false;
+    os_mutex_unlock(&c->lock);
 }
 
 void kv_evicted_free(struct kv_cache *c, struct kv_evicted *e)

@@ -91,9 +91,11 @@ struct kv_evicted {
  * evicted because the pool needs pages is not handed out. */
 struct kv_evicted *kv_cache_evicted(struct kv_cache *c);
 bool kv_cache_has_evicted(struct kv_cache *c);
-/* The next piece that is kept and was never handed out, as if it had been evicted. */
-struct kv_evicted *kv_cache_unspilled(struct kv_cache *c);
+/* The next piece that is kept and was never handed out, as if it had been evicted; *out NULL: none. */
+infer_status kv_cache_unspilled(struct kv_cache *c, struct kv_evicted **out, infer_error *err);
 void kv_cache_put_back(struct kv_cache *c, struct kv_evicted *e); /* it is the next again */
+/* It was not written: what of it is kept counts as never handed out. */
+void kv_cache_unwritten(struct kv_cache *c, const struct kv_evicted *e);
 void kv_evicted_free(struct kv_cache *c, struct kv_evicted *e);
 
 /* For tests: whether everything that must hold about the tree holds. */

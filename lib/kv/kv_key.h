@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 struct kv_key {
     int32_t id;             /* token id; -1: an embedding row; -2: keys and values of a prefix adapter */
@@ -30,5 +31,16 @@ struct kv_keys {
     void (*get)(const void *user, uint64_t first, uint64_t count, struct kv_key *out);
     const void *user;
 };
+
+static inline void kv_keys_copy(const void *user, uint64_t first, uint64_t count, struct kv_key *out)
+{
+    memcpy(out, (const struct kv_key *)user + first, (size_t)count * sizeof *out);
+}
+
+/* Of an array. */
+static inline struct kv_keys kv_keys_of(const struct kv_key *keys)
+{
+    return (struct kv_keys){kv_keys_copy, keys};
+}
 
 #endif

@@ -309,11 +309,6 @@ static infer_status chain_make(struct chain *c, const struct alloc *a, const str
     return INFER_OK;
 }
 
-static void keys_from_array(const void *user, uint64_t first, uint64_t count, struct kv_key *out)
-{
-    memcpy(out, (const struct kv_key *)user + first, (size_t)count * sizeof *out);
-}
-
 static uint64_t head_end(uint64_t a, uint64_t b)
 {
     return b < a + HEAD ? b : a + HEAD;
@@ -336,7 +331,7 @@ static void touch_before(struct kv_spill *s, const struct chain *c, uint64_t dom
 static infer_status entry_of(struct kv_spill *s, const struct kv_spill_id *id, const struct kv_evicted *e, struct entry *out,
                              infer_error *err)
 {
-    struct kv_keys keys = {keys_from_array, e->keys};
+    struct kv_keys keys = kv_keys_of(e->keys);
     struct chain c;
     infer_status st = chain_make(&c, &s->env->alloc, &keys, e->b, err);
     if (st != INFER_OK)
@@ -451,9 +446,8 @@ infer_status kv_spill_put(struct kv_spill *s, const struct kv_spill_id *id, cons
     bool fits = (!s->o.bytes || size <= s->o.bytes) &&
                 (!s->o.write_bytes || (size <= s->o.write_bytes && s->stats.written <= s->o.write_bytes - size));
     fits = fits && st == INFER_OK && make_room(s, size);
-    if (fits) {
+    if (fits)
         st = write_entry(s, &entry, id, e, fetch, user, cancel, err);
-    }
     s->stats.skipped += (st != INFER_OK && st != INFER_ERROR_CANCELLED) || !fits;
     return st;
 }

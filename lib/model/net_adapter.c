@@ -309,8 +309,6 @@ static infer_status check_rows(const struct binding *b)
         return fail(b, INFER_ERROR_SHAPE, "rows", "the soft prompt's width is not the base model's");
     if (d->kind == ADAPTER_PREFIX && h->kv_lora)
         return fail(b, INFER_ERROR_UNSUPPORTED, "rows", "the base model keeps latents, not the keys and values of a prefix");
-    if (d->kind == ADAPTER_PREFIX && h->kv_lora)
-        return fail(b, INFER_ERROR_UNSUPPORTED, "rows", "prefixes are not built for latent attention");
     if (d->kind == ADAPTER_PREFIX && (d->n_layers != h->n_layer || d->n_kv != h->n_head_kv * h->head_dim || d->n_head_kv != h->n_head_kv))
         return fail(b, INFER_ERROR_SHAPE, "rows", "the prefix is for another number of layers or other heads");
     return INFER_OK;

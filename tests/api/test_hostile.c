@@ -365,7 +365,7 @@ struct last {
     infer_scheduler *scheduler;
 };
 
-static infer_model *lone_model(void)
+static infer_model *lone_model(const char *path)
 {
     infer_engine *e;
     infer_model *m;
@@ -374,7 +374,7 @@ static infer_model *lone_model(void)
     o.threads = 1;
     o.memory_limit = (uint64_t)64 << 20;
     ok(infer_engine_create(&o, &e, &error));
-    ok(infer_model_open_path(e, TINY, &m, &error));
+    ok(infer_model_open_path(e, path, &m, &error));
     infer_engine_release(e);
     return m;
 }
@@ -410,7 +410,7 @@ static void test_callback_releases_the_last(void **state)
 {
     (void)state;
     for (int way = 0; way < 3; way++) {
-        infer_model *m = lone_model();
+        infer_model *m = lone_model(TINY);
         struct last l = {.session = session_of(m)};
         infer_session *s = l.session;
         infer_sampling o;
@@ -438,7 +438,7 @@ static void test_callback_releases_the_last(void **state)
         }
         assert_null(l.session);
     }
-    infer_model *m = lone_model();
+    infer_model *m = lone_model(TINY);
     struct last l = {0};
     int32_t more = 1;
     infer_generate_options go;
@@ -456,6 +456,97 @@ static void test_callback_releases_the_last(void **state)
     ok(infer_scheduler_submit(l.scheduler, &ro, NULL, &error));
     ok(infer_scheduler_step(l.scheduler, &more, NULL, &error));
     assert_null(l.scheduler);
+}
+
+/* A file in memory whose open callback lets go of the engine or the model that the call was given. */
+struct leaving {
+    infer_engine *engine;
+    infer_model *model;
+    infer_status status; /* of read */
+    char *data;
+    size_t len;
+};
+
+static infer_status read_leaving(void *user, uint64_t offset, void *dst, uint64_t n)
+{
+    struct leaving *w = user;
+    assert_true(offset <= w->len && n <= w->len - offset);
+    memcpy(dst, w->data + offset, n);
+    return w->status;
+}
+
+static infer_status open_leaving(void *user, const char *name, uint64_t len, infer_stream *out)
+{
+    struct leaving *w = user;
+    (void)name, (void)len;
+    infer_engine_release(w->engine);
+    infer_model_release(w->model);
+    w->engine = NULL;
+    w->model = NULL;
+    *out = (infer_stream){.size = sizeof *out, .length = w->len, .user = w, .read = read_leaving};
+    return INFER_OK;
+}
+
+/* Whether it succeeds or fails, the call has what it needs to the end. */
+static void test_open_callback_releases_the_last(void **state)
+{
+    (void)state;
+    enum { MODEL, ESTIMATE, ADAPTER, FILES, TOKENIZER, TEMPLATE, WAYS };
+    for (int way = 0; way < 2 * WAYS; way++) {
+        struct leaving w = {.status = way % 2 ? INFER_ERROR_NO_MEMORY : INFER_OK};
+        infer_engine *e;
+        infer_source s;
+        infer_model *m;
+        infer_adapter *a;
+        infer_file *f;
+        infer_tokenizer *t;
+        infer_template *tmpl;
+        infer_estimate est;
+        infer_status st;
+        INFER_INIT(&est);
+        bool adapter = way / 2 == ADAPTER;
+        w.model = lone_model(adapter ? fixture_path("llama") : TINY);
+        w.engine = infer_engine_ref(infer_model_engine(w.model));
+        w.data = test_read_file(adapter ? INFER_SOURCE_DIR "/tests/data/adapters/lora-r4.gguf" : TINY, &w.len);
+        assert_non_null(w.data);
+        m = w.model;
+        e = w.engine;
+        if (adapter) {
+            infer_engine_release(e);
+            w.engine = NULL;
+        } else {
+            infer_model_release(m);
+            w.model = NULL;
+        }
+        infer_source_callback(&s, "leaving", INFER_ZSTR, open_leaving, &w);
+        switch (way / 2) {
+        case MODEL:
+            if ((st = infer_model_open(e, &s, NULL, &m, &error)) == INFER_OK)
+                infer_model_release(m);
+            break;
+        case ESTIMATE: st = infer_model_estimate(e, &s, NULL, NULL, &est, &error); break;
+        case ADAPTER:
+            if ((st = infer_adapter_open(m, &s, NULL, &a, &error)) == INFER_OK)
+                infer_adapter_release(a);
+            break;
+        case FILES:
+            if ((st = infer_file_open(e, &s, NULL, &f, &error)) == INFER_OK)
+                infer_file_release(f);
+            break;
+        case TOKENIZER:
+            if ((st = infer_tokenizer_open(e, &s, NULL, &t, &error)) == INFER_OK)
+                infer_tokenizer_release(t);
+            break;
+        default:
+            if ((st = infer_template_open(e, &s, NULL, &tmpl, &error)) == INFER_OK)
+                infer_template_release(tmpl);
+        }
+        if (adapter && st == INFER_ERROR_UNSUPPORTED) /* a build without xxHash */
+            st = w.status;
+        assert_int_equal(st, w.status);
+        assert_true(!w.engine && !w.model);
+        free(w.data);
+    }
 }
 
 struct nest {
@@ -511,7 +602,7 @@ int main(void)
         cmocka_unit_test(test_ids_everywhere),          cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_restores_at_once),        cmocka_unit_test(test_adapter_released_in_use),
         cmocka_unit_test(test_logits_callback_releases_its_session), cmocka_unit_test(test_callback_releases_the_last),
-        cmocka_unit_test(test_open_callback_opens),
+        cmocka_unit_test(test_open_callback_opens), cmocka_unit_test(test_open_callback_releases_the_last),
     };
     return cmocka_run_group_tests_name("hostile", tests, setup, teardown);
 }

@@ -471,10 +471,63 @@ static void test_no_memory(void **state)
     golden_free(&g);
 }
 
+/* A roll-back without memory for the set that comes into force leaves in force what was. */
+static void test_truncate_without_memory(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"lora-r4", "alora"};
+    struct test_alloc counted = {0};
+    infer_allocator host = test_infer_allocator(&counted);
+    infer_engine_options eo;
+    infer_engine *engine;
+    infer_model *m;
+    infer_adapter_use u[2];
+    infer_session_info before, info;
+    uint64_t failures = 0;
+    INFER_INIT(&eo);
+    eo.allocator = &host;
+    eo.threads = 1;
+    ok(infer_engine_create(&eo, &engine, &error));
+    ok(infer_model_open_path(engine, fixture_path("llama"), &m, &error));
+    for (int i = 0; i < 2; i++) {
+        INFER_INIT(&u[i]);
+        u[i].adapter = adapter_of(m, names[i]);
+        u[i].scale = 1;
+    }
+    for (uint64_t k = 1;; k++) {
+        infer_session *s = session_of(m);
+        ok(infer_session_set_adapters(s, u, 2, &error));
+        ok(infer_session_append(s, (int32_t[]){1, 2, 17, 4, 99, 6}, 6, &error));
+        INFER_INIT(&before);
+        INFER_INIT(&info);
+        ok(infer_session_get_info(s, &before, &error));
+        counted.calls = 0;
+        counted.fail_at = k;
+        infer_status st = infer_session_truncate(s, 2, NULL, &error); /* before the invocation */
+        counted.fail_at = 0;
+        ok(infer_session_get_info(s, &info, &error));
+        if (st == INFER_OK) {
+            assert_int_not_equal(info.adapters, before.adapters);
+            infer_session_release(s);
+            break;
+        }
+        failures++;
+        assert_int_equal(st, INFER_ERROR_NO_MEMORY);
+        assert_memory_equal(&info, &before, sizeof info);
+        infer_session_release(s);
+    }
+    assert_true(failures > 0);
+    for (int i = 0; i < 2; i++)
+        infer_adapter_release(u[i].adapter);
+    infer_model_release(m);
+    infer_engine_release(engine);
+    assert_int_equal(counted.live, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_alternations), cmocka_unit_test(test_changing), cmocka_unit_test(test_reason),
                                        cmocka_unit_test(test_files),        cmocka_unit_test(test_memory),   cmocka_unit_test(test_graft),
-                                       cmocka_unit_test(test_no_memory)};
+                                       cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_truncate_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

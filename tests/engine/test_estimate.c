@@ -405,6 +405,7 @@ static void test_refusals(void **state)
     assert_true(e.kv_bytes / e.n_ctx / o.sessions > 100 && e.total_bytes > e.kv_bytes);
     o.threads = 257;
     assert_int_equal(estimate_with(TINY, &o), INFER_ERROR_ARGUMENT);
+    assert_string_equal(error.name, "threads");
 }
 
 /* One layer whose keys and values are as wide as can be: 2 MiB an element, more than 2^64 bytes for the most sessions of the longest context. */

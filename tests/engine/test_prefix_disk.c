@@ -426,6 +426,75 @@ static void test_no_memory(void **state)
     assert_true(k > 10 && survived > 3);
 }
 
+/* How many files a flush makes when nothing fails. */
+static int flushed(const infer_engine_options *o, struct setting *x)
+{
+    empty();
+    ok(infer_engine_create(o, &x->engine, &error));
+    ok(infer_model_open_path(x->engine, fixture_path(fixture), &x->model, &error));
+    for (int i = 0; i < 3; i++)
+        run(x, i);
+    return count(".kvc");
+}
+
+/* A flush that fails says so, and what it did not write the next one writes. */
+static void test_flush_fails(void **state)
+{
+    (void)state;
+    NEEDS_HASH();
+    struct test_alloc t = {0};
+    infer_allocator a = test_infer_allocator(&t);
+    infer_engine_options o;
+    struct setting x;
+    INFER_INIT(&o);
+    o.allocator = &a;
+    o.threads = 1;
+    o.cache_bytes = 1 << 24;
+    o.cache_dir = dir;
+    o.cache_dir_len = INFER_ZSTR;
+    int before = flushed(&o, &x);
+    ok(infer_engine_cache_flush(x.engine, NULL, &error));
+    int all = count(".kvc");
+    assert_true(all > before + 1);
+    close_all(&x);
+    for (int io = 0; io < 2; io++) {
+        uint64_t k = 1, failures = 0;
+        for (bool reached = true; reached; k++) {
+            flushed(&o, &x);
+            struct env *env = (struct env *)(uintptr_t)x.engine->env;
+            if (io) {
+                env->io = &failing_io_ops;
+                failing_io_set(k, EIO);
+            }
+            t.calls = 0;
+            t.fail_at = io ? 0 : k;
+            infer_status st = infer_engine_cache_flush(x.engine, NULL, &error);
+            reached = io ? failing_io.calls >= k : t.calls >= k;
+            t.fail_at = 0;
+            failing_io_set(0, 0);
+            env->io = &os_io_default;
+            failures += st != INFER_OK;
+            if (st == INFER_OK)
+                assert_int_equal(count(".kvc"), all);
+            ok(infer_engine_cache_flush(x.engine, NULL, &error));
+            assert_int_equal(count(".kvc"), all);
+            close_all(&x);
+            assert_int_equal(t.live, 0);
+        }
+        print_message("# %llu flushes failed\n", (unsigned long long)failures);
+        assert_true(failures > 3);
+    }
+    char away[sizeof dir + 8];
+    snprintf(away, sizeof away, "%s.away", dir);
+    flushed(&o, &x);
+    assert_int_equal(rename(dir, away), 0);
+    assert_int_equal(infer_engine_cache_flush(x.engine, NULL, &error), INFER_ERROR_NOT_FOUND);
+    assert_int_equal(rename(away, dir), 0);
+    ok(infer_engine_cache_flush(x.engine, NULL, &error));
+    assert_int_equal(count(".kvc"), all);
+    close_all(&x);
+}
+
 static void test_arguments(void **state)
 {
     (void)state;
@@ -456,7 +525,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_found_again), cmocka_unit_test(test_strangers), cmocka_unit_test(test_budgets),
         cmocka_unit_test(test_damage),      cmocka_unit_test(test_kills),     cmocka_unit_test(test_io_fails),
-        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_flush_fails), cmocka_unit_test(test_arguments),
     };
     return cmocka_run_group_tests_name("prefix_disk", tests, setup, teardown);
 }

@@ -232,6 +232,8 @@ static void test_failures(void **state)
             counted.fail_at = 0;
             failing_io_set(0, 0);
             failures += st != INFER_OK;
+            if (st == INFER_ERROR_IO)
+                assert_non_null(strstr(error.file, "store")); /* a file, or the folder */
             uint64_t x = length_in(store, &m, "x"), y = length_in(store, &m, "y"), z = length_in(store, &m, "z");
             assert_true(x == 10 || (x == 20 && what < 8));
             assert_true(y == 20 || (y == 0 && what >= 6));

@@ -901,6 +901,45 @@ static void test_steady(void **state)
     assert_int_equal(t.live, 0);
 }
 
+struct stopping {
+    int asked, at; /* says yes the at-th time and from then on */
+};
+
+static bool stop_at(void *user)
+{
+    struct stopping *s = user;
+    return ++s->asked >= s->at;
+}
+
+/* Whenever the device was told to stop, also within an operation too small for the pool, the next sync says so; then all is as before. */
+static void test_stopped(void **state)
+{
+    (void)state;
+    enum { N = 200 };
+    struct device *d = make(INFER_CPU_AUTO, INFER_NUMERICS_EXACT, 1);
+    struct dev_kv l = {INFER_KV_F32, 1, 8, 0, 64 * 8 * 4};
+    struct dev_ref pages[(N + 63) / 64];
+    static const float zeros[64 * 8 * 2];
+    for (size_t p = 0; p < sizeof pages / sizeof *pages; p++)
+        pages[p] = upload(d, zeros, sizeof zeros);
+    struct dev_ref x = upload(d, zeros, 32), y = buffer(d, 32);
+    struct dev_seq seq = {0, 1, N - 1, pages};
+    struct stopping s = {0, 1};
+    d->ops->watch(d, stop_at, &s);
+    for (bool said = true; said; s.at++) {
+        s.asked = 0;
+        d->ops->attention(d, &(struct dev_attention){y, x, 8, 8, 1, 1, 0, l, &seq, 1, (uint64_t[]){0}, (uint64_t[]){N}, {.pages = NULL}});
+        said = s.asked >= s.at;
+        assert_int_equal(d->ops->sync(d, NULL), said ? INFER_ERROR_CANCELLED : INFER_OK);
+    }
+    assert_true(s.at > 4); /* it is asked block by block */
+    d->ops->watch(d, NULL, NULL);
+    for (size_t p = 0; p < sizeof pages / sizeof *pages; p++)
+        drop(d, pages[p]);
+    drop(d, x), drop(d, y);
+    d->ops->destroy(d);
+}
+
 /* The sum and the norm in one are the sum, then the norm; the result may go over what was added. */
 static void test_add_norm(void **state)
 {
@@ -977,6 +1016,7 @@ int main(void)
         cmocka_unit_test(test_layer),   cmocka_unit_test(test_levels),      cmocka_unit_test(test_options),
         cmocka_unit_test(test_recording),
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_unsupported), cmocka_unit_test(test_steady),
+        cmocka_unit_test(test_stopped),
     };
     return cmocka_run_group_tests_name("device", tests, NULL, NULL);
 }

@@ -1,10 +1,13 @@
 /* The C library's allocator, files, maps, threads and locks fail at every call: see oom.h and failing_os.h. Here memory of engines comes from malloc, so
  * that cancel flags and handles without an engine are in it too. */
+#define _DEFAULT_SOURCE
 #include "oom.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 #include "failing_os.h"
@@ -122,6 +125,65 @@ static void test_fault(void **state)
     tried += sum;
 }
 
+/* A step with threads of its own, in this process: after a fork they and their locks are made anew. */
+static infer_status step_once(infer_session *s)
+{
+    int32_t ids[40];
+    infer_step_item it;
+    INFER_INIT(&it);
+    it.session = s;
+    for (int i = 0; i < 40; i++)
+        ids[i] = 5 + i;
+    infer_status st = infer_session_append(s, ids, 40, NULL);
+    return st == INFER_OK ? infer_step(&it, 1, NULL, NULL) : st;
+}
+
+/* In a child a lock cannot be made: the step says so, and may be repeated, or all is released at once, which waits for no thread of the parent's. */
+static int forked(infer_engine *engine, infer_model *m, infer_session *s, uint64_t fail_at, bool again)
+{
+    (void)alarm(60);
+    failing_os_arm(OS_MUTEX, ENOMEM, HOW_ERROR, fail_at, true);
+    int good = step_once(s) == INFER_ERROR_NO_MEMORY && failing_os_calls() >= fail_at;
+    if (again) {
+        failing_os_arm(0, 0, HOW_ERROR, 0, false);
+        good = good && step_once(s) == INFER_OK;
+    }
+    infer_session_release(s);
+    infer_model_release(m);
+    infer_engine_release(engine);
+    return good;
+}
+
+static void test_fork(void **state)
+{
+    (void)state;
+    infer_engine *engine;
+    infer_model *m;
+    infer_session *s;
+    infer_engine_options o;
+    INFER_INIT(&o);
+    o.threads = 3;
+    failing_os_arm(0, 0, HOW_ERROR, 0, false);
+    assert_int_equal(infer_engine_create(&o, &engine, NULL), INFER_OK);
+    assert_int_equal(infer_model_open_path(engine, INFER_SOURCE_DIR "/models/tiny.gguf", &m, NULL), INFER_OK);
+    assert_int_equal(infer_session_create(m, NULL, &s, NULL), INFER_OK);
+    assert_int_equal(step_once(s), INFER_OK);
+    for (uint64_t way = 0; way < 6; way++) { /* a mutex and two condition variables */
+        usleep(20000); /* the pool's threads sleep: the child's copies of their locks say that they do */
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            _exit(forked(engine, m, s, 1 + way / 2, way % 2) ? 0 : 1);
+        int status = -1;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    infer_session_release(s);
+    infer_model_release(m);
+    infer_engine_release(engine);
+    forget();
+}
+
 static void test_sum(void **state)
 {
     (void)state;
@@ -131,7 +193,7 @@ static void test_sum(void **state)
 
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[FAULTS + 1];
+    struct CMUnitTest tests[FAULTS + 2];
     size_t n = 0;
     const char *only = NULL;
     for (int i = 1; i < argc; i++)
@@ -144,6 +206,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < FAULTS; i++)
         if (!only || strstr(faults[i].name, only))
             tests[n++] = (struct CMUnitTest){faults[i].name, test_fault, NULL, NULL, &faults[i]};
+    if (!only || strcmp(only, "fork") == 0)
+        tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_fork);
     if (!only)
         tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_sum);
     int failed = _cmocka_run_group_tests("oom_os", tests, n, NULL, NULL);

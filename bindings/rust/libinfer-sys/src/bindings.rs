@@ -186,7 +186,7 @@ pub struct infer_cancel {
     _marker: core::marker::PhantomData<(*mut u8, core::marker::PhantomPinned)>,
 }
 /// Memory functions of the host; both are required. They are called from any thread that is inside the library and from its
-/// pool threads. Not from them come only: cancel flags (24 bytes each), handles opened without an engine, and what the system's own
+/// pool threads, also while the library holds locks: they must not call it. Not from them come only: cancel flags (24 bytes each), handles opened without an engine, and what the system's own
 /// thread functions take when the pool starts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -416,7 +416,8 @@ const _: () = {
     assert!(core::mem::offset_of!(infer_engine_info, memory_peak) == 40);
     assert!(core::mem::offset_of!(infer_engine_info, memory_limit) == 48);
 };
-/// One opened file, filled by a host's open callback. Either data (the whole file in memory, valid until release) or read.
+/// One opened file, filled by a host's open callback. Either data (the whole file in memory, valid until release) or read. release comes from the thread that
+/// lets go of the file last, and must not call the library.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct infer_stream {
@@ -2821,7 +2822,7 @@ extern "C" {
     pub fn infer_status_name(status: infer_status) -> *const c_char;
     /// What INFER_INIT calls.
     pub fn infer_init(x: *mut c_void, size: u32);
-    /// Makes a flag, unset. Long calls take one (or NULL) and return INFER_ERROR_CANCELLED soon after it is set.
+    /// Makes a flag, unset. Long calls take one (or NULL) and end with CANCELLED, as if they had failed, some milliseconds after it is set (docs/state.md).
     pub fn infer_cancel_create(out: *mut *mut infer_cancel, err: *mut infer_error) -> infer_status;
     pub fn infer_cancel_ref(cancel: *mut infer_cancel) -> *mut infer_cancel;
     pub fn infer_cancel_release(cancel: *mut infer_cancel);
@@ -2850,7 +2851,8 @@ extern "C" {
     pub fn infer_source_descriptor(source: *mut infer_source, descriptor: i32);
     /// length bytes in memory.
     pub fn infer_source_memory(source: *mut infer_source, data: *const c_void, length: u64);
-    /// What the host's open gives, called with this name and those of parts.
+    /// What the host's open gives, called with this name and those of parts. open and read come from the thread that makes the call; they may call the library,
+    /// and release the engine or model that the call was given: it lives until that returns.
     pub fn infer_source_callback(source: *mut infer_source, name: *const c_char, name_len: u64, open: infer_open_fn, user: *mut c_void);
     /// "Q4_K" and so on; NULL for values that are not a type. Static.
     pub fn infer_type_name(type_: i32) -> *const c_char;
@@ -2912,7 +2914,7 @@ extern "C" {
     /// "add_generation_prompt":true}; bos_token, eos_token, tools and others as the template wants them. options may be NULL.
     /// Errors: SYNTAX (bad JSON; offset set), TEMPLATE (raised or failed; the text says what), LIMIT, NO_MEMORY, BUFFER (*out_len is the need).
     pub fn infer_template_render(tmpl: *const infer_template, json: *const c_char, json_len: u64, options: *const infer_render_options, out: *mut c_char, capacity: u64, out_len: *mut u64, err: *mut infer_error) -> infer_status;
-    /// Opens a model: a GGUF file of a known architecture. engine NULL: a private engine with default options. options may be NULL.
+    /// Opens a model of a known architecture: a GGUF file, or a Hugging Face folder. engine NULL: a private engine with default options. options may be NULL.
     /// Errors: as infer_file_open; ARCHITECTURE, MISSING, SHAPE, VALUE name the key or tensor. A tokenizer that the library does not
     /// know does not fail the model: infer_model_tokenizer is then NULL.
     pub fn infer_model_open(engine: *mut infer_engine, source: *const infer_source, options: *const infer_open_options, out: *mut *mut infer_model, err: *mut infer_error) -> infer_status;
@@ -2966,15 +2968,15 @@ extern "C" {
     /// The ids of elements [first, first + count); an embedding row gives -1. Errors: ARGUMENT.
     pub fn infer_session_tokens(session: *const infer_session, first: u64, count: u64, ids: *mut i32, err: *mut infer_error) -> infer_status;
     /// Rolls back to a length (in elements). State that must be computed again becomes pending; *rerun (may be NULL) tells how many
-    /// elements. Logits of the last step are gone: the next step or generation computes the last element again for them. Errors: ARGUMENT (length above the present one).
+    /// elements. Logits of the last step are gone: the next step or generation computes the last element again for them. Errors: ARGUMENT (length above the present one), NO_MEMORY.
     pub fn infer_session_truncate(session: *mut infer_session, length: u64, rerun: *mut u64, err: *mut infer_error) -> infer_status;
     /// A second session with the same elements, state, logits and sampler, not generating: computed state is shared, not copied, until one side
-    /// changes it. Takes microseconds and a few kilobytes, whatever the length.
+    /// changes it. Takes microseconds and a few kilobytes, whatever the length. Errors: NO_MEMORY.
     pub fn infer_session_fork(session: *mut infer_session, out: *mut *mut infer_session, err: *mut infer_error) -> infer_status;
     /// Computes pending elements of count different sessions of one model in batches. Bad items (ARGUMENT) fail the whole call before
     /// anything is done or written. Else returns INFER_OK when every item succeeded, or the first item's failure, and each item tells its own
-    /// status and progress. Long work is cut into chunks of at most 256 elements over all sessions; cancelling (cancel may be NULL) keeps whole
-    /// chunks. A session without pending elements is done at once and keeps its logits; if the last element's are not there (rolled back,
+    /// status and progress. Long work is cut into chunks of at most 256 elements over all sessions; cancelling (cancel may be NULL) drops the chunk in
+    /// work, no other. A session without pending elements is done at once and keeps its logits; if the last element's are not there (rolled back,
     /// or not asked for) and the item says INFER_ROWS_LAST, it is computed again. Of any other session the logits of the step before are
     /// gone, also when this one fails.
     /// Errors per item: LIMIT (KV budget), NO_MEMORY, NONFINITE, CANCELLED, CHANGED (a mapped file shrank), FORMAT (a page of a mapped
@@ -3052,7 +3054,7 @@ extern "C" {
     /// session with an infer_hidden. Instructions ("search_query: ", "query: ") are part of the text: the host writes them.
     /// Bad items (ARGUMENT) fail the whole call before anything is done or written. Else returns INFER_OK when every text succeeded, or the first
     /// failure, and each item tells its own status. options may be NULL. Errors per item: STATE (a text, but the model has no tokenizer), CONTEXT_FULL (too
-    /// many tokens), TOKEN (an id), VALUE (no tokens), BUFFER, LIMIT, NO_MEMORY, NONFINITE, CANCELLED, CHANGED, HOST.
+    /// many tokens), TOKEN (an id), VALUE (no tokens), BUFFER, LIMIT, NO_MEMORY, NONFINITE, CANCELLED, CHANGED, HOST, THREAD.
     /// Errors of the call: UNSUPPORTED (the file declares a kind of pooling that is not supported, and options.pooling is MODEL).
     pub fn infer_embed(model: *mut infer_model, items: *mut infer_embed_item, count: u64, options: *const infer_embed_options, cancel: *mut infer_cancel, err: *mut infer_error) -> infer_status;
     /// options may be NULL. Errors: ARGUMENT, UNSUPPORTED (an encoder), NO_MEMORY; of spill_path those of infer_store_open.
@@ -3127,7 +3129,8 @@ extern "C" {
     pub fn infer_session_cache_report(session: *const infer_session, out: *mut infer_cache_report, err: *mut infer_error) -> infer_status;
     /// All zero without a cache.
     pub fn infer_engine_cache_stats(engine: *mut infer_engine, out: *mut infer_cache_stats, err: *mut infer_error) -> infer_status;
-    /// Writes everything that is kept to cache_dir, within its budgets: before an orderly shutdown. Errors: STATE (no cache_dir), IO, NO_MEMORY.
+    /// Writes everything that is kept to cache_dir, within its budgets: before an orderly shutdown. What a call that failed did not write the next one writes.
+    /// Errors: STATE (no cache_dir), IO, NOT_FOUND (the folder has gone), NO_MEMORY, CANCELLED.
     pub fn infer_engine_cache_flush(engine: *mut infer_engine, cancel: *mut infer_cancel, err: *mut infer_error) -> infer_status;
     /// Forgets everything that is kept in memory. Sessions and files are not affected.
     pub fn infer_engine_cache_clear(engine: *mut infer_engine, err: *mut infer_error) -> infer_status;
@@ -3150,7 +3153,8 @@ extern "C" {
     pub fn infer_model_fingerprint(model: *mut infer_model, kind: i32, out: *mut u8, cancel: *mut infer_cancel, err: *mut infer_error) -> infer_status;
     /// Context shift: drops the elements [keep, keep + drop) and moves those behind them down. The first `keep` stay as attention sinks: models need their
     /// first few elements (4, or the system prompt). Where a sliding window has lost what it would see now, the elements behind `keep` become pending
-    /// instead: that is exact. Errors: ARGUMENT (keep or drop beyond the length; named), UNSUPPORTED (a model with learned positions), NO_MEMORY, LIMIT.
+    /// instead: that is exact. Errors: ARGUMENT (keep or drop beyond the length; named), UNSUPPORTED (a model with learned positions), and those of
+    /// infer_step.
     pub fn infer_session_shift(session: *mut infer_session, keep: u64, drop: u64, err: *mut infer_error) -> infer_status;
     /// Graft: appends the elements [first, first + count) of a checkpoint of the same model and KV type, with their state taken from it. The first
     /// `recompute` of them are computed here, after the session's own elements, which mends the seam. All keep the adapters that they have there. When the
