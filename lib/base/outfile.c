@@ -268,19 +268,34 @@ infer_status outfile_commit_new(struct outfile *o, bool durable, infer_error *er
 
 /* ---- clone */
 
-static infer_status copy_bytes(struct outfile *o, int from, uint64_t size, infer_error *err)
+/* What is copied. */
+struct original {
+    const char *path;
+    size_t len;
+    int fd;
+    uint64_t size;
+};
+
+static infer_status read_failed(const struct original *from, infer_status st, int os_error, infer_error *err)
+{
+    (void)outfile_failed(err, st, os_error, "read the file");
+    err_file(err, from->path, from->len);
+    return st;
+}
+
+static infer_status copy_bytes(struct outfile *o, const struct original *from, infer_error *err)
 {
     infer_status st = INFER_OK;
     char *chunk = mem_alloc(&o->env->alloc, COPY_CHUNK);
     if (!chunk)
         return err_no_memory(err);
-    while (o->at < size && st == INFER_OK) {
-        size_t n = size - o->at < COPY_CHUNK ? (size_t)(size - o->at) : COPY_CHUNK;
+    while (o->at < from->size && st == INFER_OK) {
+        size_t n = from->size - o->at < COPY_CHUNK ? (size_t)(from->size - o->at) : COPY_CHUNK;
         int os_error = 0;
         if (cancel_is_set(o->cancel))
             st = cancelled(err);
-        else if ((st = o->env->io->read(from, o->at, chunk, n, &os_error)) != INFER_OK)
-            st = outfile_failed(err, st, os_error, "read the file");
+        else if ((st = o->env->io->read(from->fd, o->at, chunk, n, &os_error)) != INFER_OK)
+            st = read_failed(from, st, os_error, err);
         else
             st = outfile_put(o, chunk, n, err);
     }
@@ -288,39 +303,39 @@ static infer_status copy_bytes(struct outfile *o, int from, uint64_t size, infer
     return st;
 }
 
-static infer_status clone_open(struct outfile *o, int from, uint64_t size, infer_error *err)
+static infer_status clone_open(struct outfile *o, const struct original *from, infer_error *err)
 {
     int os_error = 0;
     infer_status st = INFER_OK;
-    while (o->at < size && st == INFER_OK)
-        st = cancel_is_set(o->cancel) ? cancelled(err) : o->env->io->clone(from, o->fd, &o->at, size, &os_error);
+    while (o->at < from->size && st == INFER_OK)
+        st = cancel_is_set(o->cancel) ? cancelled(err) : o->env->io->clone(from->fd, o->fd, &o->at, from->size, &os_error);
     if (st == INFER_ERROR_UNSUPPORTED)
-        return copy_bytes(o, from, size, err);
+        return copy_bytes(o, from, err);
     return st == INFER_OK || st == INFER_ERROR_CANCELLED ? st : outfile_failed(err, st, os_error, "write the file");
 }
 
-/* A regular file to read from, and its size. */
-static infer_status open_source(const struct env *env, const char *from, uint64_t len, int *fd, uint64_t *size, infer_error *err)
+/* A regular file to read from: fd and size. */
+static infer_status open_original(const struct env *env, struct original *from, infer_error *err)
 {
-    struct os_stat about;
+    struct os_stat about = {0};
     int os_error = 0;
-    char *path = mem_strdup(&env->alloc, from, (size_t)len);
+    char *path = mem_strdup(&env->alloc, from->path, from->len);
     if (!path)
         return err_no_memory(err);
-    infer_status st = env->io->open(path, fd, &os_error);
+    infer_status st = env->io->open(path, &from->fd, &os_error);
     mem_free(&env->alloc, path);
     if (st == INFER_OK) {
-        st = env->io->stat(*fd, &about, &os_error);
-        *size = about.size;
+        st = env->io->stat(from->fd, &about, &os_error);
+        from->size = about.size;
         if (st != INFER_OK)
-            env->io->close(*fd);
+            env->io->close(from->fd);
     }
-    if (st == INFER_ERROR_UNSUPPORTED)
-        err_set(err, st, "not a regular file");
-    else if (st != INFER_OK)
-        outfile_failed(err, st, os_error, "read the file");
-    if (st != INFER_OK)
-        err_file(err, from, (size_t)len);
+    if (st == INFER_OK)
+        return st;
+    if (st != INFER_ERROR_UNSUPPORTED)
+        return read_failed(from, st, os_error, err);
+    (void)err_set(err, st, "not a regular file");
+    err_file(err, from->path, from->len);
     return st;
 }
 
@@ -328,22 +343,21 @@ infer_status outfile_clone(const struct env *env, const char *from, uint64_t fro
                            const infer_cancel *cancel, infer_error *err)
 {
     struct outfile o;
-    int fd = -1;
-    uint64_t size = 0;
+    struct original original = {from, (size_t)from_len, -1, 0};
     if (!from || from_len == 0 || from_len > MAX_PATH_BYTES || memchr(from, 0, (size_t)from_len))
         return err_set(err, INFER_ERROR_ARGUMENT, "path is empty, too long or holds a zero byte");
-    infer_status st = open_source(env, from, from_len, &fd, &size, err);
+    infer_status st = open_original(env, &original, err);
     if (st != INFER_OK)
         return st;
     st = outfile_begin(&o, env, to, to_len, err);
     o.cancel = cancel;
     if (st == INFER_OK)
-        st = clone_open(&o, fd, size, err);
+        st = clone_open(&o, &original, err);
     if (st == INFER_OK)
         st = replace ? outfile_commit(&o, true, err) : outfile_commit_new(&o, true, err);
     else
         outfile_abort(&o);
-    env->io->close(fd);
+    env->io->close(original.fd);
     if (st != INFER_OK)
         err_file(err, to, (size_t)to_len);
     return st;

@@ -258,6 +258,37 @@ static void test_clone(void **state)
     }
 }
 
+static infer_status longer_than_it_is(int fd, struct os_stat *out, int *os_error)
+{
+    infer_status st = os_io_default.stat(fd, out, os_error);
+    out->size += 10;
+    return st;
+}
+
+static infer_status no_clone(int from, int to, uint64_t *done, uint64_t size, int *os_error)
+{
+    (void)from, (void)to, (void)done, (void)size;
+    *os_error = 0;
+    return INFER_ERROR_UNSUPPORTED;
+}
+
+/* A file that becomes shorter while it is copied: the error says so, and names that file, not the copy. */
+static void test_clone_shrinks(void **state)
+{
+    (void)state;
+    const char *from = tempdir_path("shrinks"), *to = tempdir_path("copy");
+    struct os_io io = os_io_default;
+    struct env env = env_default;
+    io.stat = longer_than_it_is;
+    io.clone = no_clone;
+    env.io = &io;
+    tempdir_write("shrinks", "text", 4);
+    assert_int_equal(outfile_clone(&env, from, strlen(from), to, strlen(to), true, NULL, &err), INFER_ERROR_TRUNCATED);
+    assert_non_null(strstr(err.text, "shorter"));
+    assert_string_equal(err.file, from);
+    assert_int_equal(tempdir_count(OUTFILE_PREFIX), 0);
+}
+
 static void test_hash(void **state)
 {
     (void)state;
@@ -313,7 +344,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_save),  cmocka_unit_test(test_failures), cmocka_unit_test(test_disk_full),
-        cmocka_unit_test(test_read_only_folder), cmocka_unit_test(test_clean), cmocka_unit_test(test_clone),
+        cmocka_unit_test(test_read_only_folder), cmocka_unit_test(test_clean), cmocka_unit_test(test_clone), cmocka_unit_test(test_clone_shrinks),
         cmocka_unit_test(test_many_writers), cmocka_unit_test(test_not_a_file),
         cmocka_unit_test(test_hash),  cmocka_unit_test(test_pack),
     };
