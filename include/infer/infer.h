@@ -336,12 +336,14 @@ typedef struct infer_stream {
     uint64_t length;  /* of the file, bytes */
     const void *data; /* or NULL */
     void *user; /* given to read and release */
-    /* Reads exactly bytes at offset into dst. 0, or a negative infer_status. */
+    /* Reads exactly bytes at offset into dst. 0, or a negative infer_status, which ends the call and is reported with the file and the offset. */
     infer_status (*read)(void *user, uint64_t offset, void *dst, uint64_t bytes);
     void (*release)(void *user); /* may be NULL */
 } infer_stream;
 
-/* Opens the file of this name (the source's own name, or a sibling: another part of a split model). 0, or a negative infer_status. */
+/* Opens the file of this name (the source's own name, or a sibling: another part of a split model, a file of the folder that was named). 0, or a negative
+ * infer_status. NOT_FOUND: there is no such file (a folder is none); the library may do without it, or ask for another. Anything else ends the call and is
+ * reported with the name: nothing more is asked for. */
 typedef infer_status (*infer_open_fn)(void *user, const char *name, uint64_t name_len, infer_stream *out);
 
 enum { INFER_SOURCE_PATH = 1, INFER_SOURCE_DESCRIPTOR = 2, INFER_SOURCE_MEMORY = 3, INFER_SOURCE_CALLBACK = 4 };

@@ -113,7 +113,7 @@ static infer_status read_config(struct adapter_reader *r, const char *dir, size_
     if (st != INFER_OK)
         return st;
     st = blob_open(r->a->env, &s, s.name, s.name_len, INFER_MAP_READ, r->cancel, &blob, r->err);
-    if (st == INFER_ERROR_NOT_FOUND || (st != INFER_OK && r->source->kind == INFER_SOURCE_CALLBACK && st != INFER_ERROR_NO_MEMORY))
+    if (st == INFER_ERROR_NOT_FOUND)
         return INFER_OK;
     if (st != INFER_OK)
         return st;

@@ -50,9 +50,10 @@ static infer_status read_all(const struct reader *r, uint8_t *dst, uint64_t size
             return err_set(err, INFER_ERROR_CANCELLED, "cancelled while reading the file");
         infer_status st = r->stream ? r->stream->read(r->stream->user, at, dst + at, n)
                                     : r->io->read(r->fd, at, dst + at, (size_t)n, &os_error);
+        if (st != INFER_OK && r->stream) /* NOT_FOUND is an answer of open alone: files that need not be there go by it */
+            return err_at(err, st < 0 && st != INFER_ERROR_NOT_FOUND ? st : INFER_ERROR_HOST, NULL, 0, at, "the source's read function failed");
         if (st != INFER_OK)
-            return r->stream ? err_set(err, st < 0 ? st : INFER_ERROR_HOST, "the source's read function failed")
-                             : read_failed(err, st, os_error);
+            return read_failed(err, st, os_error);
         at += n;
     }
     return INFER_OK;

@@ -150,13 +150,21 @@ static bool any_name(void *arg, const char *name)
     return false;
 }
 
+/* Whether a name that did not open may be that of a folder. A callback says NOT_FOUND of folders; whatever else it says ends the call. */
+static bool may_be_folder(const infer_source *s, infer_status st)
+{
+    if (s->kind == INFER_SOURCE_CALLBACK)
+        return st == INFER_ERROR_NOT_FOUND;
+    return s->kind == INFER_SOURCE_PATH && st != INFER_ERROR_NO_MEMORY && st != INFER_ERROR_CANCELLED && st != INFER_ERROR_ARGUMENT;
+}
+
 /* st, r->err: of opening the name as a file. Hosts' callbacks are asked for what a folder of that name would hold. */
 static infer_status try_folder(struct hf_reader *r, infer_status st, struct infer_file **out)
 {
     infer_error as_file = r->err ? *r->err : (infer_error){0};
     bool path = r->source->kind == INFER_SOURCE_PATH;
     int os_error = 0;
-    if (st == INFER_ERROR_NO_MEMORY || st == INFER_ERROR_CANCELLED || st == INFER_ERROR_ARGUMENT || !opens_by_name(r->source))
+    if (!may_be_folder(r->source, st))
         return st;
     infer_status f = folder_itself(r), listed = f == INFER_OK && path ? r->env->io->list(r->dir, any_name, NULL, &os_error) : f;
     if (f == INFER_OK && listed == INFER_ERROR_IO && st == INFER_ERROR_UNSUPPORTED) /* no file, and no descriptor to see what else it is */
@@ -165,9 +173,9 @@ static infer_status try_folder(struct hf_reader *r, infer_status st, struct infe
         return st;
     if (f == INFER_OK)
         f = hf_read_json(r, CONFIG, &r->config);
-    if (f != INFER_OK && (path || f != st))
+    if (f != INFER_OK)
         return f;
-    if (f == INFER_OK && (r->config.type != JSON_NULL || (path && r->o->use == HF_AS_TEXT)))
+    if (r->config.type != JSON_NULL || (path && r->o->use == HF_AS_TEXT))
         return read_folder(r, NULL, out);
     if (path)
         return no_config(r);

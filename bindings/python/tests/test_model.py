@@ -137,8 +137,23 @@ def test_an_opener_that_raises():
         libinfer.Model.open(opener, name="m.gguf")
     with pytest.raises(libinfer.NotFoundError):
         libinfer.Model.open({}.__getitem__, name="m.gguf")
+    asked = []
+
+    def locked(name):
+        asked.append(name)
+        raise PermissionError(name)
+
+    with pytest.raises(PermissionError, match=r"^m\.gguf$"):
+        libinfer.Model.open(locked, name="m.gguf")
+    assert asked == ["m.gguf"] # a failure ends the call
     with pytest.raises(TypeError):
         libinfer.Model.open(lambda name: 5)
+
+
+def test_an_opener_of_a_folder():
+    folder = DATA / "fixtures" / "llama"
+    with libinfer.Model.open(lambda name: open(name, "rb"), name=str(folder)) as opened, libinfer.Model.open(folder) as model:
+        assert opened.fingerprint() == model.fingerprint()
 
 
 class Broken:

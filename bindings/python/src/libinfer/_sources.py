@@ -12,7 +12,7 @@ from . import _c
 from ._core import Buffer, Inside, Pinned, address_of, encode, number, text_at
 
 #: A path; what supports the buffer protocol (bytes, mmap: the file itself); a descriptor; a binary file object; or a function that gives bytes or a file
-#: object for a name, and raises FileNotFoundError for names that it does not know.
+#: object for a name, and raises FileNotFoundError for names that it does not know (IsADirectoryError for folders). Anything else that it raises ends the call.
 Source = Union[str, "os.PathLike[str]", Buffer, int, BinaryIO, Callable[[str], Union[Buffer, BinaryIO]]]
 
 
@@ -64,7 +64,7 @@ def _on_open(user: int, name: int, name_len: int, out: Any) -> int:
     with Inside():
         try:
             content = _openers[user](text_at(name, name_len))
-        except (FileNotFoundError, KeyError): # the library asks for names that may be there
+        except (FileNotFoundError, IsADirectoryError, KeyError): # the library asks for names that may be there, and of a folder for what is in it
             return _c.INFER_ERROR_NOT_FOUND
         stream, key = _Stream(content), number()
         _streams[key] = stream

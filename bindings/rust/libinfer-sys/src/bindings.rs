@@ -428,7 +428,7 @@ pub struct infer_stream {
     /// or NULL
     pub data: *const c_void,
     /// given to read and release
-    /// Reads exactly bytes at offset into dst. 0, or a negative infer_status.
+    /// Reads exactly bytes at offset into dst. 0, or a negative infer_status, which ends the call and is reported with the file and the offset.
     pub user: *mut c_void,
     pub read: Option<unsafe extern "C" fn(user: *mut c_void, offset: u64, dst: *mut c_void, bytes: u64) -> infer_status>,
     /// may be NULL
@@ -458,7 +458,9 @@ const _: () = {
     assert!(core::mem::offset_of!(infer_stream, read) == 32);
     assert!(core::mem::offset_of!(infer_stream, release) == 40);
 };
-/// Opens the file of this name (the source's own name, or a sibling: another part of a split model). 0, or a negative infer_status.
+/// Opens the file of this name (the source's own name, or a sibling: another part of a split model, a file of the folder that was named). 0, or a negative
+/// infer_status. NOT_FOUND: there is no such file (a folder is none); the library may do without it, or ask for another. Anything else ends the call and is
+/// reported with the name: nothing more is asked for.
 pub type infer_open_fn = Option<unsafe extern "C" fn(user: *mut c_void, name: *const c_char, name_len: u64, out: *mut infer_stream) -> infer_status>;
 pub const INFER_SOURCE_PATH: i32 = 1;
 pub const INFER_SOURCE_DESCRIPTOR: i32 = 2;

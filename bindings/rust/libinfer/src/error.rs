@@ -100,6 +100,11 @@ impl Error {
         Error::from_c(status, &sys::infer_error::init())
     }
 
+    /// The same place, in another's words.
+    pub(crate) fn with_text_of(self, other: Error) -> Self {
+        Error { text: other.text, ..self }
+    }
+
     /// The library's number of it, an `INFER_ERROR_*`.
     pub fn code(&self) -> i32 {
         self.code

@@ -50,7 +50,7 @@ impl<'a> Source<'a> {
     }
 
     /// A file that a closure opens. It is called with `name`, and for a split file or a folder with the names of its siblings; it runs only inside
-    /// the call that opens.
+    /// the call that opens. `io::ErrorKind::NotFound`: there is no such file, a folder is none; any other error ends the call.
     pub fn reader(name: &str, open: impl FnMut(&str) -> io::Result<Box<dyn Reader>> + 'a) -> Self {
         Source(Kind::Reader(name.to_owned(), Box::new(open)))
     }
@@ -75,7 +75,13 @@ impl<'a> Source<'a> {
                 f(&raw)
             }
             // by callback: a stream's memory is given back exactly when the library needs it no more
-            Kind::Memory(memory) => by_callback("", &mut |_| Ok(Content::Memory(memory.clone())), f),
+            Kind::Memory(memory) => {
+                let mut only = |name: &str| match name {
+                    "" => Ok(Content::Memory(memory.clone())),
+                    _ => Err(io::ErrorKind::NotFound.into()), // nothing lies beside it
+                };
+                by_callback("", &mut only, f)
+            }
             Kind::Reader(name, mut open) => by_callback(&name, &mut |name| open(name).map(Content::Reader), f),
         }
     }
@@ -143,7 +149,10 @@ fn status_of(error: &io::Error) -> ErrorKind {
 fn note(slot: &Mutex<Option<Error>>, error: &io::Error) -> sys::infer_status {
     let kind = status_of(error);
     if let Ok(mut slot) = slot.lock() {
-        slot.get_or_insert_with(|| Error::new(kind, error.to_string()));
+        // what is not there may not have been needed; any other failure ends the call
+        if slot.as_ref().map_or(true, |first| first.kind() == ErrorKind::NotFound && kind != ErrorKind::NotFound) {
+            *slot = Some(Error::new(kind, error.to_string()));
+        }
     }
     kind.raw()
 }
@@ -162,7 +171,10 @@ fn by_callback<T>(
     unsafe { sys::infer_source_callback(&mut raw, text, len, Some(open_stream), user.cast()) };
     f(&raw).map_err(|told| {
         let own = error.lock().ok().and_then(|mut slot| slot.take());
-        own.filter(|own| own.code() == told.code()).unwrap_or(told)
+        match own {
+            Some(own) if own.code() == told.code() => told.with_text_of(own),
+            _ => told,
+        }
     })
 }
 

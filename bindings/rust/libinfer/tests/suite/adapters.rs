@@ -44,6 +44,8 @@ fn an_adapter_s_bytes_live_as_long_as_a_session_uses_it() {
     let model = llama();
     let bytes = std::fs::read(data("adapters/lora-r4.gguf")).unwrap();
     let adapter = model.open_adapter(Source::bytes(bytes), &OpenOptions::new()).unwrap();
+    let steering = std::fs::read(data("adapters/steering.safetensors")).unwrap();
+    model.open_adapter(Source::bytes(steering), &OpenOptions::new()).unwrap(); // of safetensors it is asked what lies beside them
     let mut one = session(&model);
     one.set_adapters(&[AdapterUse::new(&adapter)]).unwrap();
     drop(adapter);

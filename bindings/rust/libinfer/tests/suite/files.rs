@@ -99,6 +99,21 @@ fn a_reader_s_error_is_told() {
     let reader = Source::reader("tape", |_| Ok(Box::new(Broken) as Box<dyn Reader>));
     let error = Model::open(None, reader, &OpenOptions::new()).unwrap_err();
     assert_eq!((error.kind(), error.text()), (ErrorKind::Io, "the tape is torn"), "{error}");
+    assert_eq!((error.file(), error.offset()), (Some("tape"), Some(0)));
+    let folder = Source::reader("tape", |name| match name {
+        "tape" => Err(io::ErrorKind::NotFound.into()), // it is no file
+        _ => Ok(Box::new(Broken)),
+    });
+    let error = Model::open(None, folder, &OpenOptions::new()).unwrap_err();
+    assert_eq!((error.text(), error.file(), error.offset()), ("the tape is torn", Some("tape/config.json"), Some(0)), "{error}");
+    let mut asked = 0;
+    let locked = Source::reader("tape", |_| {
+        asked += 1;
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, "locked"))
+    });
+    let error = Model::open(None, locked, &OpenOptions::new()).unwrap_err();
+    assert_eq!((error.kind(), error.text(), error.file()), (ErrorKind::Io, "locked", Some("tape")), "{error}");
+    assert_eq!(asked, 1, "a failure ends the call");
     let missing = Source::reader("tape", |_| Err(io::ErrorKind::NotFound.into()));
     assert_eq!(Model::open(None, missing, &OpenOptions::new()).unwrap_err().kind(), ErrorKind::NotFound);
 }
