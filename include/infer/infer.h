@@ -208,7 +208,8 @@ typedef struct infer_cancel infer_cancel;       /* a flag that stops long calls 
 
 /* ---- Cancel flag ------------------------------------------------------------------------------------------------- */
 
-/* Makes a flag, unset. Long calls take one (or NULL) and end with CANCELLED, as if they had failed, some milliseconds after it is set (docs/state.md). */
+/* Makes a flag, unset. Long calls take one (or NULL) and end with CANCELLED, as if they had failed, some milliseconds after it is set (docs/state.md). One that is
+ * set before the call ends it at once, whatever there is to do: nothing has been done then (but that infer_generate has begun its answer). */
 INFER_API infer_status infer_cancel_create(infer_cancel **out, infer_error *err);
 INFER_API infer_cancel *infer_cancel_ref(infer_cancel *cancel);
 INFER_API void infer_cancel_release(infer_cancel *cancel);
@@ -593,7 +594,7 @@ typedef struct infer_render_options {
 
 /* Renders with variables given as a JSON object in UTF-8 (key order is kept), usually {"messages":[{"role":"user","content":"..."}],
  * "add_generation_prompt":true}; bos_token, eos_token, tools and others as the template wants them. options may be NULL.
- * Errors: SYNTAX (bad JSON; offset set), TEMPLATE (raised or failed; the text says what), LIMIT, NO_MEMORY, BUFFER (*out_len is the need). */
+ * Errors: SYNTAX (bad JSON; offset set), TEMPLATE (raised or failed; the text says what), LIMIT, NO_MEMORY, CANCELLED, BUFFER (*out_len is the need). */
 INFER_API infer_status infer_template_render(const infer_template *tmpl, const char *json, uint64_t json_len,
                                              const infer_render_options *options, char *out, uint64_t capacity,
                                              uint64_t *out_len, infer_error *err);

@@ -104,11 +104,13 @@ enum { API_STRUCTS(API_STRUCT_ENUM) API_STRUCTS_END };
 infer_status api_text(const char *s, uint64_t len, uint64_t *out_len, const char *what, infer_error *err);
 /* An argument that must not be NULL. */
 infer_status api_not_null(const void *p, const char *what, infer_error *err);
+/* CANCELLED when the flag is set before the call: behind the checks of arguments, before anything is done. */
+infer_status api_not_cancelled(const infer_cancel *cancel, infer_error *err);
 
 /* The engine's env, or the default one. Keep it with env_ref. */
 const struct env *api_env(const infer_engine *engine);
 
-/* Checks what every open function takes; src and opt become full-size, with lengths resolved. */
+/* Checks what every open function takes, and its cancel flag; src and opt become full-size, with lengths resolved. */
 infer_status api_open_args(const infer_source *source, const infer_open_options *options, infer_source *src,
                            infer_open_options *opt, infer_error *err);
 

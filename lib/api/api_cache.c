@@ -51,6 +51,8 @@ infer_status infer_engine_cache_flush(infer_engine *engine, infer_cancel *cancel
 {
     infer_error e;
     infer_status st = api_not_null(engine, "engine", &e);
+    if (st == INFER_OK)
+        st = api_not_cancelled(cancel, &e);
     return api_done(err, &e, st == INFER_OK ? prefix_disk_flush(engine, cancel, &e) : st);
 }
 

@@ -102,6 +102,8 @@ static infer_status append_chat(infer_session *s, const infer_message *messages,
         st = api_not_null(messages, "messages", err);
     if (st == INFER_OK)
         st = API_IN(options, &o, infer_render_options, err);
+    if (st == INFER_OK)
+        st = api_not_cancelled(o.cancel, err);
     if (st != INFER_OK)
         return st;
     if (!s->model->tokenizer)

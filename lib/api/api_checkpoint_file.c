@@ -39,6 +39,8 @@ static infer_status save(const infer_checkpoint *c, const char *path, uint64_t l
         st = api_text(path, len, &len, "path", err);
     if (st == INFER_OK)
         st = save_options(options, &o, err);
+    if (st == INFER_OK)
+        st = api_not_cancelled(cancel, err);
     return st == INFER_OK ? checkpoint_save(c, path, len, &o, cancel, err) : st;
 }
 
@@ -69,7 +71,8 @@ static infer_status open_checked(infer_model *m, const char *path, uint64_t len,
     if (o.verify < INFER_VERIFY_FIRST_USE || o.verify > INFER_VERIFY_LOAD)
         return bad_option(err, "verify", "verify is not an INFER_VERIFY_* value");
     struct checkpoint_open_options full = {o.map, o.verify == INFER_VERIFY_LOAD, o.adapters};
-    return checkpoint_open(m, path, len, &full, cancel, out, err);
+    st = api_not_cancelled(cancel, err);
+    return st == INFER_OK ? checkpoint_open(m, path, len, &full, cancel, out, err) : st;
 }
 
 infer_status infer_checkpoint_open(infer_model *model, const char *path, uint64_t path_len, const infer_load_options *options,
@@ -89,6 +92,8 @@ static infer_status clone(infer_engine *engine, const char *from, uint64_t from_
         st = api_text(from, from_len, &from_len, "from", err);
     if (st == INFER_OK)
         st = api_text(to, to_len, &to_len, "to", err);
+    if (st == INFER_OK)
+        st = api_not_cancelled(cancel, err);
     return st == INFER_OK ? outfile_clone(api_env(engine), from, from_len, to, to_len, true, cancel, err) : st;
 }
 
@@ -108,6 +113,8 @@ static infer_status fingerprint(infer_model *m, int32_t kind, uint8_t *out, cons
         st = api_not_null(out, "out", err);
     if (st == INFER_OK && kind != INFER_FINGERPRINT_QUICK && kind != INFER_FINGERPRINT_FULL)
         st = bad_option(err, "kind", "kind is not an INFER_FINGERPRINT_* value");
+    if (st == INFER_OK)
+        st = api_not_cancelled(cancel, err);
     if (st != INFER_OK)
         return st;
     if (kind == INFER_FINGERPRINT_FULL)

@@ -11,9 +11,9 @@ static infer_status estimate(infer_engine *engine, const infer_source *source, c
     infer_estimate full;
     infer_status st = API_CHECK_OUT(out, infer_estimate, err);
     if (st == INFER_OK)
-        st = api_open_args(source, open, &s, &oo, err);
-    if (st == INFER_OK)
         st = API_IN(options, &eo, infer_estimate_options, err);
+    if (st == INFER_OK)
+        st = api_open_args(source, open, &s, &oo, err);
     if (st == INFER_OK)
         st = estimate_model(engine, &s, &oo, &eo, &full, err);
     if (st == INFER_OK)

@@ -78,6 +78,8 @@ static infer_status score_ids(infer_session *s, const int32_t *ids, uint64_t cou
     if (st == INFER_OK && o.top_logprobs > SAMPLER_MAX_TOP)
         st = err_at(err, INFER_ERROR_ARGUMENT, "top_logprobs", 12, ERR_NO_OFFSET, "top_logprobs: at most %u", SAMPLER_MAX_TOP);
     if (st == INFER_OK)
+        st = api_not_cancelled(cancel, err);
+    if (st == INFER_OK)
         st = session_score(s, ids, count, &o, cancel, err);
     if (st == INFER_OK)
         API_PUT_OUT(out, &o);

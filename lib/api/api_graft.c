@@ -16,5 +16,7 @@ infer_status infer_session_graft(infer_session *session, const infer_checkpoint 
     infer_status st = api_not_null(session, "session", &e);
     if (st == INFER_OK)
         st = api_not_null(checkpoint, "checkpoint", &e);
+    if (st == INFER_OK)
+        st = api_not_cancelled(cancel, &e);
     return api_done_in(api_session_env(session), err, &e, st == INFER_OK ? session_graft(session, checkpoint, first, count, recompute, rerun, cancel, &e) : st);
 }

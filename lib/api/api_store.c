@@ -62,6 +62,8 @@ static infer_status put(infer_store *s, const char *name, uint64_t name_len, inf
         st = read_name(name, name_len, &n, err);
     if (st == INFER_OK)
         st = check_flags(flags, err);
+    if (st == INFER_OK)
+        st = api_not_cancelled(cancel, err);
     return st == INFER_OK ? s->ops->put(s, n, c, flags, cancel, err) : st;
 }
 
@@ -83,6 +85,8 @@ static infer_status get(infer_store *s, infer_model *model, const char *name, ui
         st = api_not_null(out, "out", err);
     if (st == INFER_OK)
         st = read_name(name, name_len, &n, err);
+    if (st == INFER_OK)
+        st = api_not_cancelled(cancel, err);
     return st == INFER_OK ? s->ops->get(s, model, n, cancel, out, err) : st;
 }
 

@@ -101,6 +101,8 @@ infer_status infer_template_render(const infer_template *tmpl, const char *json,
     if (st == INFER_OK)
         st = API_IN(options, &o, infer_render_options, &e);
     if (st == INFER_OK)
+        st = api_not_cancelled(o.cancel, &e);
+    if (st == INFER_OK)
         st = render(tmpl, json ? json : "", len, &o, out, capacity, out_len, &e);
     return api_done(err, &e, st);
 }

@@ -1,5 +1,6 @@
 #include "api/api.h"
 #include "base/budget.h"
+#include "base/cancel.h"
 #include "engine/engine.h"
 #include "kernels/quantise.h"
 
@@ -68,6 +69,11 @@ static infer_status bad_argument(infer_error *err, const char *what, const char 
 infer_status api_not_null(const void *p, const char *what, infer_error *err)
 {
     return p ? INFER_OK : bad_argument(err, what, "must not be NULL");
+}
+
+infer_status api_not_cancelled(const infer_cancel *cancel, infer_error *err)
+{
+    return cancel_is_set(cancel) ? err_set(err, INFER_ERROR_CANCELLED, "cancelled before it began") : INFER_OK;
 }
 
 static infer_status check_size(const void *host, uint32_t min, uint32_t *size, const char *what, infer_error *err)
@@ -146,7 +152,7 @@ infer_status api_open_args(const infer_source *source, const infer_open_options 
         st = bad_argument(err, "infer_open_options", "map is not an INFER_MAP_* value");
     if (st == INFER_OK && opt->quantise && !quantise_of(opt->quantise))
         st = bad_argument(err, "infer_open_options", "quantise is not a type that matrices can be quantised to");
-    return st;
+    return st == INFER_OK ? api_not_cancelled(opt->cancel, err) : st;
 }
 
 infer_status api_open_file(const infer_engine *engine, const infer_source *source, const infer_open_options *options,

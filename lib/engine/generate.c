@@ -242,6 +242,8 @@ infer_status generate_take(infer_session *s, infer_event *event, const infer_can
 
 infer_status generate_next(infer_session *s, infer_event *event, const infer_cancel *cancel, infer_error *err)
 {
+    if (cancel_is_set(cancel)) /* a token that needs no step, and DONE, do not ask */
+        return err_set(err, INFER_ERROR_CANCELLED, "cancelled");
     uint64_t pending = s->gen.active ? generate_pending(s) : 0;
     if (pending) {
         infer_step_item it = {.size = (uint32_t)sizeof it, .session = s, .max_elements = ENGINE_BATCH_ROWS};

@@ -354,8 +354,8 @@ infer_status engine_step(infer_step_item *items, uint64_t count, const infer_can
         items[i].done = 0;
         items[i].status = INFER_OK;
     }
-    infer_status st = file_check(model->file, &e);
-    if (st != INFER_OK) {
+    infer_status st = cancel_is_set(cancel) ? err_set(&e, INFER_ERROR_CANCELLED, "cancelled") : file_check(model->file, &e);
+    if (st != INFER_OK) { /* no session has been touched */
         for (uint64_t i = 0; i < count; i++)
             item_failed(&o, &items[i], st, &e);
         return o.status;

@@ -16,7 +16,7 @@ void moments_pass(void)
         infer_cancel_clear(moments.flag);
 }
 
-static void count_from(uint64_t at, bool clears)
+void moments_from(uint64_t at, bool clears)
 {
     infer_cancel_clear(moments.flag);
     moments.n = 0;
@@ -113,6 +113,11 @@ static void io_write_out(int fd, uint64_t offset, uint64_t n, bool wait)
     (void)n;
     (void)wait;
     moments_pass();
+}
+
+struct held cancel_held(void)
+{
+    return (struct held){counted.live, open_files};
 }
 
 /* ---- The engine */
@@ -259,10 +264,10 @@ void cancel_same(infer_session *s)
 static infer_status once(const struct scene *s, uint64_t at, bool clears, uint64_t *moments_of_call)
 {
     s->begin();
-    count_from(at, clears);
+    moments_from(at, clears);
     infer_status st = s->call(moments.flag);
     *moments_of_call = moments.n;
-    count_from(0, false);
+    moments_from(0, false);
     if (st != INFER_OK && st != INFER_ERROR_CANCELLED)
         fail_msg("%s, moment %llu: %s: %s", s->name, (unsigned long long)at, infer_status_name(st), error.text);
     s->check(st);

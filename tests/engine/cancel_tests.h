@@ -19,6 +19,8 @@ struct moments {
 };
 extern struct moments moments;
 void moments_pass(void);
+/* Begins to count; the flag is cleared. */
+void moments_from(uint64_t at, bool clears);
 
 struct scene {
     const char *name;
@@ -32,6 +34,12 @@ struct scene {
     uint64_t every; /* of long calls the flag is set at every so manieth moment */
 };
 void run_scene(const struct scene *s);
+
+/* What is not given back yet: blocks of the engines' allocator, and open files. */
+struct held {
+    int64_t blocks, files;
+};
+struct held cancel_held(void);
 
 /* One thread, so that moments come in one order; a prefix cache with a folder in the temporary one. */
 infer_engine *watched_engine(void);

@@ -2824,7 +2824,8 @@ extern "C" {
     pub fn infer_status_name(status: infer_status) -> *const c_char;
     /// What INFER_INIT calls.
     pub fn infer_init(x: *mut c_void, size: u32);
-    /// Makes a flag, unset. Long calls take one (or NULL) and end with CANCELLED, as if they had failed, some milliseconds after it is set (docs/state.md).
+    /// Makes a flag, unset. Long calls take one (or NULL) and end with CANCELLED, as if they had failed, some milliseconds after it is set (docs/state.md). One that is
+    /// set before the call ends it at once, whatever there is to do: nothing has been done then (but that infer_generate has begun its answer).
     pub fn infer_cancel_create(out: *mut *mut infer_cancel, err: *mut infer_error) -> infer_status;
     pub fn infer_cancel_ref(cancel: *mut infer_cancel) -> *mut infer_cancel;
     pub fn infer_cancel_release(cancel: *mut infer_cancel);
@@ -2914,7 +2915,7 @@ extern "C" {
     pub fn infer_template_text(tmpl: *const infer_template, text: *mut *const c_char, text_len: *mut u64);
     /// Renders with variables given as a JSON object in UTF-8 (key order is kept), usually {"messages":[{"role":"user","content":"..."}],
     /// "add_generation_prompt":true}; bos_token, eos_token, tools and others as the template wants them. options may be NULL.
-    /// Errors: SYNTAX (bad JSON; offset set), TEMPLATE (raised or failed; the text says what), LIMIT, NO_MEMORY, BUFFER (*out_len is the need).
+    /// Errors: SYNTAX (bad JSON; offset set), TEMPLATE (raised or failed; the text says what), LIMIT, NO_MEMORY, CANCELLED, BUFFER (*out_len is the need).
     pub fn infer_template_render(tmpl: *const infer_template, json: *const c_char, json_len: u64, options: *const infer_render_options, out: *mut c_char, capacity: u64, out_len: *mut u64, err: *mut infer_error) -> infer_status;
     /// Opens a model of a known architecture: a GGUF file, or a Hugging Face folder. engine NULL: a private engine with default options. options may be NULL.
     /// Errors: as infer_file_open; ARCHITECTURE, MISSING, SHAPE, VALUE name the key or tensor. A tokenizer that the library does not
