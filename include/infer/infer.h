@@ -1019,9 +1019,9 @@ INFER_API infer_status infer_generate_begin(infer_session *session, const infer_
 INFER_API infer_status infer_generate_next(infer_session *session, infer_event *event, infer_cancel *cancel,
                                            infer_error *err);
 
-/* Return 0 to go on, anything else to stop: the call then returns INFER_ERROR_CANCELLED. Must not call back into the session. */
+/* Return 0 to go on, anything else to stop: the call then returns INFER_ERROR_CANCELLED, after DONE too. Must not call back into the session. */
 typedef int32_t (*infer_event_fn)(void *user, const infer_event *event);
-/* begin and next until DONE, each event to the callback, which is required. After the callback has stopped it, or an error,
+/* begin and next until DONE, each event to the callback, which is required. After the callback has stopped it before DONE, or an error of next,
  * infer_generate_next may go on with the same answer. Errors: those of begin and next. */
 INFER_API infer_status infer_generate(infer_session *session, const infer_generate_options *options,
                                       infer_event_fn callback, void *user, infer_cancel *cancel, infer_error *err);

@@ -52,7 +52,7 @@ static infer_status run(infer_session *s, const infer_generate_options *options,
     st = begin(held, options, err);
     while (st == INFER_OK && ev.kind != INFER_EVENT_DONE) {
         st = generate_next(held, &ev, cancel, err);
-        if (st == INFER_OK && callback(user, &ev) != 0 && ev.kind != INFER_EVENT_DONE)
+        if (st == INFER_OK && callback(user, &ev) != 0) /* at DONE too: a host that could not take the last text says so here */
             st = err_set(err, INFER_ERROR_CANCELLED, "stopped by the callback");
     }
     return api_let_go(held, err, st);

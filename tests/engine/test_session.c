@@ -291,7 +291,7 @@ static void test_kv_budget(void **state)
 }
 
 struct seen {
-    int tokens, prefills, done, stop_after;
+    int tokens, prefills, done, stop_after, stop_at_done;
     infer_session *release;
 };
 
@@ -305,7 +305,7 @@ static int32_t on_event(void *user, const infer_event *ev)
         infer_session_release(seen->release); /* its own handle */
         seen->release = NULL;
     }
-    return seen->stop_after && seen->tokens >= seen->stop_after;
+    return (seen->stop_after && seen->tokens >= seen->stop_after) || (seen->stop_at_done && ev->kind == INFER_EVENT_DONE);
 }
 
 static void test_generate_callback(void **state)
@@ -326,6 +326,15 @@ static void test_generate_callback(void **state)
     seen = (struct seen){.stop_after = 2};
     assert_int_equal(infer_generate(s, &o, on_event, &seen, NULL, NULL), INFER_ERROR_CANCELLED);
     assert_int_equal(seen.tokens, 2);
+    infer_event event; /* the same answer goes on */
+    INFER_INIT(&event);
+    ok(infer_generate_next(s, &event, NULL, &error));
+    assert_int_equal(event.kind, INFER_EVENT_TOKEN);
+    seen = (struct seen){.stop_at_done = 1}; /* it is told all the same, and the answer has ended */
+    assert_int_equal(infer_generate(s, &o, on_event, &seen, NULL, &error), INFER_ERROR_CANCELLED);
+    assert_int_equal(error.code, INFER_ERROR_CANCELLED);
+    assert_true(seen.tokens == 5 && seen.done == 1);
+    assert_int_equal(infer_generate_next(s, &event, NULL, &error), INFER_ERROR_STATE);
     seen = (struct seen){.release = s};
     ok(infer_generate(s, &o, on_event, &seen, NULL, &error));
     assert_int_equal(seen.done, 1);

@@ -1779,7 +1779,7 @@ const _: () = {
 };
 pub const INFER_GENERATE_IGNORE_EOS: i32 = 1;
 pub const INFER_GENERATE_SHOW_SPECIAL: i32 = 2;
-/// Return 0 to go on, anything else to stop: the call then returns INFER_ERROR_CANCELLED. Must not call back into the session.
+/// Return 0 to go on, anything else to stop: the call then returns INFER_ERROR_CANCELLED, after DONE too. Must not call back into the session.
 pub type infer_event_fn = Option<unsafe extern "C" fn(user: *mut c_void, event: *const infer_event) -> i32>;
 /// PEFT or GGUF: beside matrices of the base. Attached
 pub const INFER_ADAPTER_LORA: i32 = 1;
@@ -3015,7 +3015,7 @@ extern "C" {
     /// session (the end-of-turn token too). After DONE, STATE until the next begin. A failed or cancelled call may be repeated.
     /// Errors: STATE, and those of infer_step and infer_session_sample.
     pub fn infer_generate_next(session: *mut infer_session, event: *mut infer_event, cancel: *mut infer_cancel, err: *mut infer_error) -> infer_status;
-    /// begin and next until DONE, each event to the callback, which is required. After the callback has stopped it, or an error,
+    /// begin and next until DONE, each event to the callback, which is required. After the callback has stopped it before DONE, or an error of next,
     /// infer_generate_next may go on with the same answer. Errors: those of begin and next.
     pub fn infer_generate(session: *mut infer_session, options: *const infer_generate_options, callback: infer_event_fn, user: *mut c_void, cancel: *mut infer_cancel, err: *mut infer_error) -> infer_status;
     /// Opens an adapter: a GGUF LoRA or control vector; a PEFT folder, or the weights in one; a steering vector or a soft prompt in a safetensors or
