@@ -8,8 +8,7 @@
 #include "kernels/quantise.h"
 
 #define ALIGNMENT ((uint64_t)64)
-#define CHUNK 256                         /* elements: a multiple of every block */
-#define TASK ((uint64_t)CHUNK * 256)      /* elements of one task */
+#define CHUNK 256                         /* elements: a multiple of every block, and a part of a task */
 
 static bool is(const struct file_tensor *t, const char *name)
 {
@@ -73,7 +72,7 @@ static void quantise_task(void *arg, uint32_t worker, uint64_t task)
     struct job *j = arg;
     const struct file_tensor *t = j->item->t;
     const struct dtype *from = dtype_of(t->type), *to = dtype_of(j->item->type);
-    uint64_t at = task * TASK, end = t->n - at < TASK ? t->n : at + TASK;
+    uint64_t at = task * QUANTISE_TASK, end = t->n - at < QUANTISE_TASK ? t->n : at + QUANTISE_TASK;
     quantise_fn fn = quantise_of(j->item->type);
     float x[CHUNK];
     (void)worker;
@@ -88,7 +87,7 @@ static void quantise_task(void *arg, uint32_t worker, uint64_t task)
 static infer_status quantise_item(struct infer_file *f, struct job *j, const struct quantise_run *run, infer_error *err)
 {
     const struct file_tensor *t = j->item->t;
-    infer_status st = run->run(run->arg, (t->n + TASK - 1) / TASK, quantise_task, j, err);
+    infer_status st = run->run(run->arg, (t->n + QUANTISE_TASK - 1) / QUANTISE_TASK, quantise_task, j, err);
     if (st != INFER_OK || !atomic_load(&j->bad))
         return st;
     return file_failed(f, err, err_at(err, INFER_ERROR_VALUE, t->name.data, (size_t)t->name.len, ERR_NO_OFFSET,

@@ -5,6 +5,8 @@
 #include "base/pool.h"
 #include "formats/file.h"
 
+#define QUANTISE_TASK ((uint64_t)65536) /* elements of one task: what a cancel flag waits for */
+
 /* How tasks are run: as pool_run, but all of them or failing. Called once for each tensor. */
 struct quantise_run {
     infer_status (*run)(void *arg, uint64_t n_tasks, pool_fn fn, void *job, infer_error *err);
