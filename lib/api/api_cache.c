@@ -53,7 +53,7 @@ infer_status infer_engine_cache_flush(infer_engine *engine, infer_cancel *cancel
     infer_status st = api_not_null(engine, "engine", &e);
     if (st == INFER_OK)
         st = api_not_cancelled(cancel, &e);
-    return api_done(err, &e, st == INFER_OK ? prefix_disk_flush(engine, cancel, &e) : st);
+    return api_done_in(api_env(engine), err, &e, st == INFER_OK ? prefix_disk_flush(engine, cancel, &e) : st);
 }
 
 infer_status infer_engine_cache_clear(infer_engine *engine, infer_error *err)

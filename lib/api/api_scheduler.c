@@ -268,5 +268,6 @@ infer_status infer_request_checkpoint(infer_request *request, uint32_t choice, i
     infer_status st = api_not_null(request, "request", &e);
     if (st == INFER_OK)
         st = api_not_null(out, "out", &e);
-    return api_done(err, &e, st == INFER_OK ? request_checkpoint(request, choice, out, &e) : st);
+    const struct env *env = request ? api_model_env(request->scheduler->model) : NULL;
+    return api_done_in(env, err, &e, st == INFER_OK ? request_checkpoint(request, choice, out, &e) : st);
 }

@@ -34,6 +34,11 @@ void infer_store_release(infer_store *store)
     store_release(store);
 }
 
+static const struct env *env_of(const infer_store *store)
+{
+    return store ? store->engine->env : NULL;
+}
+
 /* Checks a name; what the caller gave is not copied. */
 static infer_status read_name(const char *name, uint64_t name_len, struct store_name *out, infer_error *err)
 {
@@ -71,7 +76,7 @@ infer_status infer_store_put(infer_store *store, const char *name, uint64_t name
                              uint32_t flags, infer_cancel *cancel, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, put(store, name, name_len, checkpoint, flags, cancel, &e));
+    return api_done_in(env_of(store), err, &e, put(store, name, name_len, checkpoint, flags, cancel, &e));
 }
 
 static infer_status get(infer_store *s, infer_model *model, const char *name, uint64_t name_len, const infer_cancel *cancel,
@@ -94,7 +99,7 @@ infer_status infer_store_get(infer_store *store, infer_model *model, const char 
                              infer_cancel *cancel, infer_checkpoint **out, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, get(store, model, name, name_len, cancel, out, &e));
+    return api_done_in(env_of(store), err, &e, get(store, model, name, name_len, cancel, out, &e));
 }
 
 static infer_status two_names(infer_store *s, const char *from, uint64_t from_len, const char *to, uint64_t to_len,
@@ -114,7 +119,7 @@ infer_status infer_store_branch(infer_store *store, const char *from, uint64_t f
     infer_error e;
     struct store_name n[2];
     infer_status st = two_names(store, from, from_len, to, to_len, flags, n, &e);
-    return api_done(err, &e, st == INFER_OK ? store->ops->branch(store, n[0], n[1], flags, &e) : st);
+    return api_done_in(env_of(store), err, &e, st == INFER_OK ? store->ops->branch(store, n[0], n[1], flags, &e) : st);
 }
 
 infer_status infer_store_rename(infer_store *store, const char *from, uint64_t from_len, const char *to, uint64_t to_len,
@@ -123,7 +128,7 @@ infer_status infer_store_rename(infer_store *store, const char *from, uint64_t f
     infer_error e;
     struct store_name n[2];
     infer_status st = two_names(store, from, from_len, to, to_len, flags, n, &e);
-    return api_done(err, &e, st == INFER_OK ? store->ops->rename(store, n[0], n[1], flags, &e) : st);
+    return api_done_in(env_of(store), err, &e, st == INFER_OK ? store->ops->rename(store, n[0], n[1], flags, &e) : st);
 }
 
 infer_status infer_store_delete(infer_store *store, const char *name, uint64_t name_len, infer_error *err)
@@ -133,7 +138,7 @@ infer_status infer_store_delete(infer_store *store, const char *name, uint64_t n
     infer_status st = api_not_null(store, "store", &e);
     if (st == INFER_OK)
         st = read_name(name, name_len, &n, &e);
-    return api_done(err, &e, st == INFER_OK ? store->ops->remove(store, n, &e) : st);
+    return api_done_in(env_of(store), err, &e, st == INFER_OK ? store->ops->remove(store, n, &e) : st);
 }
 
 static infer_status next(infer_store *s, const char *after, uint64_t after_len, infer_store_entry *out, infer_error *err)
@@ -156,7 +161,7 @@ infer_status infer_store_next(infer_store *store, const char *after, uint64_t af
                               infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, next(store, after, after_len, out, &e));
+    return api_done_in(env_of(store), err, &e, next(store, after, after_len, out, &e));
 }
 
 static infer_status store_info(infer_store *s, infer_store_info *out, infer_error *err)
@@ -175,5 +180,5 @@ static infer_status store_info(infer_store *s, infer_store_info *out, infer_erro
 infer_status infer_store_get_info(infer_store *store, infer_store_info *out, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, store_info(store, out, &e));
+    return api_done_in(env_of(store), err, &e, store_info(store, out, &e));
 }

@@ -19,7 +19,7 @@ infer_status infer_template_parse(infer_engine *engine, const char *text, uint64
         st = template_create(api_env(engine), text ? text : "", (size_t)len, &t, &e);
     if (st == INFER_OK)
         *out = t;
-    return api_done(err, &e, st);
+    return api_done_in(api_env(engine), err, &e, st);
 }
 
 infer_status infer_template_open(infer_engine *engine, const infer_source *source, const infer_open_options *options,
@@ -104,5 +104,5 @@ infer_status infer_template_render(const infer_template *tmpl, const char *json,
         st = api_not_cancelled(o.cancel, &e);
     if (st == INFER_OK)
         st = render(tmpl, json ? json : "", len, &o, out, capacity, out_len, &e);
-    return api_done(err, &e, st);
+    return api_done_in(tmpl ? tmpl->env : NULL, err, &e, st);
 }

@@ -21,6 +21,11 @@ infer_status infer_tokenizer_open(infer_engine *engine, const infer_source *sour
     return st;
 }
 
+static const struct env *env_of(const infer_tokenizer *t)
+{
+    return t ? tokenizer_env(t) : NULL;
+}
+
 infer_tokenizer *infer_tokenizer_ref(infer_tokenizer *tokenizer)
 {
     return tokenizer ? tokenizer_ref(tokenizer) : NULL;
@@ -90,7 +95,7 @@ static infer_status tokenize(const infer_tokenizer *t, const char *text, uint64_
     if (st != INFER_OK)
         return st;
     struct token_ids list;
-    token_ids_init(&list, tokenizer_alloc(t));
+    token_ids_init(&list, &tokenizer_env(t)->alloc);
     st = tokenizer_encode(t, text, len, flags, &list, err);
     if (st == INFER_OK) {
         *count = list.len;
@@ -107,7 +112,7 @@ infer_status infer_tokenize(const infer_tokenizer *tokenizer, const char *text, 
                             int32_t *ids, uint64_t capacity, uint64_t *count, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, tokenize(tokenizer, text, text_len, flags, ids, capacity, count, &e));
+    return api_done_in(env_of(tokenizer), err, &e, tokenize(tokenizer, text, text_len, flags, ids, capacity, count, &e));
 }
 
 /* ---- Ids to text */
@@ -157,7 +162,7 @@ static infer_status detokenize(const infer_tokenizer *t, const int32_t *ids, uin
     if (st != INFER_OK)
         return st;
     struct buf out;
-    buf_init(&out, tokenizer_alloc(t), (size_t)INFER_MAX_TEXT);
+    buf_init(&out, &tokenizer_env(t)->alloc, (size_t)INFER_MAX_TEXT);
     st = decode_all(t, ids, count, flags, &out, err);
     if (st == INFER_OK)
         st = put_text(&out, text, capacity, text_len, err);
@@ -169,7 +174,7 @@ infer_status infer_detokenize(const infer_tokenizer *tokenizer, const int32_t *i
                               char *text, uint64_t capacity, uint64_t *text_len, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, detokenize(tokenizer, ids, count, flags, text, capacity, text_len, &e));
+    return api_done_in(env_of(tokenizer), err, &e, detokenize(tokenizer, ids, count, flags, text, capacity, text_len, &e));
 }
 
 static infer_status detokenizer_next(const infer_tokenizer *t, infer_detokenizer *state, int32_t id, char *text,
@@ -192,7 +197,7 @@ static infer_status detokenizer_next(const infer_tokenizer *t, infer_detokenizer
     if (st != INFER_OK)
         return st;
     struct buf out;
-    buf_init(&out, tokenizer_alloc(t), (size_t)INFER_MAX_TEXT);
+    buf_init(&out, &tokenizer_env(t)->alloc, (size_t)INFER_MAX_TEXT);
     st = tokenizer_decode_next(t, &full, id, &out, err);
     if (st == INFER_OK)
         st = put_text(&out, text, capacity, text_len, err);
@@ -206,5 +211,5 @@ infer_status infer_detokenizer_next(const infer_tokenizer *tokenizer, infer_deto
                                     uint64_t capacity, uint64_t *text_len, infer_error *err)
 {
     infer_error e;
-    return api_done(err, &e, detokenizer_next(tokenizer, state, id, text, capacity, text_len, &e));
+    return api_done_in(env_of(tokenizer), err, &e, detokenizer_next(tokenizer, state, id, text, capacity, text_len, &e));
 }

@@ -73,10 +73,16 @@ uint64_t budget_peak(struct budget *b)
     return atomic_load_explicit(&b->peak, memory_order_relaxed);
 }
 
+bool budget_short(struct budget *b)
+{
+    uint64_t used = budget_used(b), left = used < b->limit ? b->limit - used : 0;
+    return b->limit && atomic_load_explicit(&b->wanted, memory_order_relaxed) > left;
+}
+
 void budget_explain(struct budget *b, infer_error *err)
 {
     uint64_t wanted = err && b && b->limit ? atomic_load_explicit(&b->wanted, memory_order_relaxed) : 0;
-    if (!wanted)
+    if (!wanted || !err_is_no_memory(err))
         return;
     infer_error before = *err;
     (void)err_at(err, before.code, before.name[0] ? before.name : "memory_limit", before.name[0] ? strlen(before.name) : 12, before.offset,

@@ -27,7 +27,10 @@ void budget_give(struct budget *b, uint64_t bytes);
 uint64_t budget_used(struct budget *b);
 uint64_t budget_peak(struct budget *b); /* the most that was ever used at once */
 
-/* err tells NO_MEMORY: where that was the limit it comes to name it, with what was wanted and what was left. b and err may be NULL. */
+/* Whether what was refused last would be refused again. */
+bool budget_short(struct budget *b);
+
+/* Where err says that an allocation failed, and that was the limit, it comes to name it, with what was wanted and what was left. b and err may be NULL. */
 void budget_explain(struct budget *b, infer_error *err);
 
 #endif

@@ -57,7 +57,14 @@ void err_file(infer_error *err, const char *file, size_t len)
         copy_text(err->file, sizeof err->file, file, len);
 }
 
+static const char no_memory[] = "out of memory";
+
 infer_status err_no_memory(infer_error *err)
 {
-    return err_set(err, INFER_ERROR_NO_MEMORY, "out of memory");
+    return err_set(err, INFER_ERROR_NO_MEMORY, "%s", no_memory);
+}
+
+bool err_is_no_memory(const infer_error *err)
+{
+    return err->code == INFER_ERROR_NO_MEMORY && strncmp(err->text, no_memory, sizeof no_memory) == 0;
 }

@@ -3,6 +3,8 @@
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
+#include <stdbool.h>
+
 #include "infer/infer.h"
 
 #if defined(__GNUC__)
@@ -24,6 +26,9 @@ infer_status err_at(infer_error *err, infer_status code, const char *name, size_
 /* Adds the file's name to an error that has none yet. */
 void err_file(infer_error *err, const char *file, size_t len);
 
+/* An allocation failed. Whoever else says NO_MEMORY (the system, a host's callback) says so in other words. */
 infer_status err_no_memory(infer_error *err);
+/* Whether it was err_no_memory that filled err; not for NULL. */
+bool err_is_no_memory(const infer_error *err);
 
 #endif

@@ -20,7 +20,7 @@ static infer_status read_failed(infer_error *err, infer_status st, int os_error)
     if (st == INFER_ERROR_UNSUPPORTED)
         return err_set(err, st, "not a regular file");
     if (st == INFER_ERROR_NO_MEMORY)
-        return err_no_memory(err);
+        return err_set(err, st, "the system has no memory left to read or map the file (system error %d)", os_error);
     return err_set(err, st, "cannot read the file%s (system error %d)", os_error_text(os_error), os_error);
 }
 

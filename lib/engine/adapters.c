@@ -62,10 +62,15 @@ static infer_status bind(infer_model *m, infer_adapter *a, const infer_cancel *c
 infer_status model_adapter_open(infer_model *m, const infer_source *source, const infer_open_options *o, infer_adapter **out, infer_error *err)
 {
     infer_adapter *a = NULL;
-    infer_status st = adapter_open(m->engine->env, source, o->map, o->cancel, &a, err);
+    infer_status st;
+    do
+        st = adapter_open(m->engine->env, source, o->map, o->cancel, &a, err);
+    while (prefix_retry(m->engine, st, err));
     if (st != INFER_OK)
         return st;
-    st = bind(m, a, o->cancel, err);
+    do
+        st = bind(m, a, o->cancel, err);
+    while (prefix_retry(m->engine, st, err));
     if (st != INFER_OK) {
         file_failed(a->file, err, st);
         adapter_release(a);
@@ -316,7 +321,7 @@ static infer_status number_of(infer_session *s, const struct adapter_set *wanted
     return st;
 }
 
-infer_status session_set_adapters(infer_session *s, const struct adapter_entry *entries, uint32_t n, infer_error *err)
+static infer_status set_adapters(infer_session *s, const struct adapter_entry *entries, uint32_t n, infer_error *err)
 {
     struct adapter_entry kept[ADAPTER_SET_MAX];
     struct adapter_set *wanted = NULL;
@@ -341,6 +346,15 @@ infer_status session_set_adapters(infer_session *s, const struct adapter_entry *
     s->sets.active = active;
     s->sets.current = number;
     return INFER_OK;
+}
+
+infer_status session_set_adapters(infer_session *s, const struct adapter_entry *entries, uint32_t n, infer_error *err)
+{
+    infer_status st;
+    do
+        st = set_adapters(s, entries, n, err);
+    while (prefix_retry(s->model->engine, st, err));
+    return st;
 }
 
 /* ---- Invocation tokens ---- */
@@ -498,7 +512,7 @@ static infer_status append_rows(infer_session *s, const infer_adapter *a, infer_
     return st;
 }
 
-infer_status session_append_adapter(infer_session *s, infer_adapter *a, infer_error *err)
+static infer_status append_adapter(infer_session *s, infer_adapter *a, infer_error *err)
 {
     struct adapter_entry e = {a, 1, NET_STEER_ADD, 0, s->model->net->h.n_layer};
     struct adapter_set *set;
@@ -514,6 +528,15 @@ infer_status session_append_adapter(infer_session *s, infer_adapter *a, infer_er
         return st;
     st = session_append_prefix(s, set, 0, (uint32_t)a->rows.n_rows, err);
     adapter_set_release(set);
+    return st;
+}
+
+infer_status session_append_adapter(infer_session *s, infer_adapter *a, infer_error *err)
+{
+    infer_status st;
+    do
+        st = append_adapter(s, a, err);
+    while (prefix_retry(s->model->engine, st, err));
     return st;
 }
 

@@ -15,7 +15,11 @@ infer_status checkpoint_create(const infer_session *s, infer_checkpoint **out, i
 
 infer_status checkpoint_wrap(infer_session *frozen, infer_checkpoint **out, infer_error *err)
 {
-    infer_checkpoint *c = mem_zalloc(&frozen->model->engine->env->alloc, sizeof *c);
+    infer_engine *engine = frozen->model->engine;
+    infer_checkpoint *c;
+    do
+        c = mem_zalloc(&engine->env->alloc, sizeof *c);
+    while (!c && prefix_give_way(engine));
     if (!c)
         return err_no_memory(err);
     ref_init(&c->ref);

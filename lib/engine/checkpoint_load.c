@@ -498,7 +498,7 @@ static infer_status load(infer_model *model, struct loader *l, infer_checkpoint 
     return st;
 }
 
-infer_status checkpoint_open(infer_model *model, const char *path, uint64_t len, const struct checkpoint_open_options *o,
+static infer_status try_open(infer_model *model, const char *path, uint64_t len, const struct checkpoint_open_options *o,
                              const infer_cancel *cancel, infer_checkpoint **out, infer_error *err)
 {
     struct ckpt_state state;
@@ -516,5 +516,15 @@ infer_status checkpoint_open(infer_model *model, const char *path, uint64_t len,
     if (st != INFER_OK && l.file)
         err_file(err, path, (size_t)len);
     kv_file_release(l.file);
+    return st;
+}
+
+infer_status checkpoint_open(infer_model *model, const char *path, uint64_t len, const struct checkpoint_open_options *o,
+                             const infer_cancel *cancel, infer_checkpoint **out, infer_error *err)
+{
+    infer_status st;
+    do
+        st = try_open(model, path, len, o, cancel, out, err);
+    while (prefix_retry(model->engine, st, err));
     return st;
 }

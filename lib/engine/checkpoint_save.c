@@ -329,7 +329,7 @@ static infer_status save(struct saver *v, const char *path, uint64_t len, const 
     return st;
 }
 
-infer_status checkpoint_save(const infer_checkpoint *c, const char *path, uint64_t len, const struct checkpoint_save_options *o,
+static infer_status try_save(const infer_checkpoint *c, const char *path, uint64_t len, const struct checkpoint_save_options *o,
                              const infer_cancel *cancel, infer_error *err)
 {
     struct saver v = {.s = c->frozen, .cancel = cancel, .err = err};
@@ -342,5 +342,15 @@ infer_status checkpoint_save(const infer_checkpoint *c, const char *path, uint64
     kv_file_release(v.parent);
     if (st != INFER_OK)
         err_file(err, path, (size_t)len);
+    return st;
+}
+
+infer_status checkpoint_save(const infer_checkpoint *c, const char *path, uint64_t len, const struct checkpoint_save_options *o,
+                             const infer_cancel *cancel, infer_error *err)
+{
+    infer_status st;
+    do
+        st = try_save(c, path, len, o, cancel, err);
+    while (prefix_retry(c->frozen->model->engine, st, err));
     return st;
 }

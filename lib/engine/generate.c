@@ -94,8 +94,7 @@ static void keep_text_state(struct generation *g, const struct text_state *t)
     memcpy(g->detok_pending, t->detok.pending, sizeof g->detok_pending);
 }
 
-/* What may be given out once the text of one more token has come (or, with id -1, the end) into s->text. */
-static infer_status decode(infer_session *s, struct text_state *t, int32_t id, infer_event *event, infer_error *err)
+static infer_status try_decode(infer_session *s, struct text_state *t, int32_t id, infer_event *event, infer_error *err)
 {
     const struct stops *stops = s->gen.stops;
     s->text.len = 0;
@@ -118,6 +117,18 @@ static infer_status decode(infer_session *s, struct text_state *t, int32_t id, i
         t->found = stops_feed(stops, &t->stops, event->text, len - held, &len, id < 0);
     event->text_len = len;
     return INFER_OK;
+}
+
+/* What may be given out once the text of one more token has come (or, with id -1, the end) into s->text. */
+static infer_status decode(infer_session *s, struct text_state *t, int32_t id, infer_event *event, infer_error *err)
+{
+    const struct text_state before = *t;
+    infer_status st;
+    do {
+        *t = before;
+        st = try_decode(s, t, id, event, err);
+    } while (prefix_retry(s->model->engine, st, err));
+    return st;
 }
 
 /* With what was held back. That may still turn out to have a stop string in it, when half a character at the very end is one. */

@@ -60,7 +60,10 @@ static infer_status take_group(const struct transplant *t, uint32_t g, infer_err
             kv_seq_truncate(to, engine->kv, e / DEV_KV_PAGE * DEV_KV_PAGE); /* nor what lies before it in the page */
             continue;
         }
-        infer_status st = kv_seq_reserve(to, engine->kv, engine->env, engine->dev, e, next, err);
+        infer_status st;
+        do
+            st = kv_seq_reserve(to, engine->kv, engine->env, engine->dev, e, next, err);
+        while (prefix_retry(engine, st, err));
         if (st != INFER_OK)
             return st;
         span.dst_pages = to->refs;
@@ -167,7 +170,9 @@ static infer_status close_gap(infer_session *s, uint64_t keep, uint64_t drop, in
 {
     infer_status st = session_own_elements(s, err);
     if (st == INFER_OK)
-        st = drop_rows(s, keep, drop, err);
+        do
+            st = drop_rows(s, keep, drop, err);
+        while (prefix_retry(s->model->engine, st, err));
     if (st != INFER_OK)
         return st;
     memmove(s->elements + keep, s->elements + keep + drop, (size_t)(s->length - keep - drop) * sizeof *s->elements);
@@ -259,7 +264,11 @@ static infer_status append_from(infer_session *s, const infer_session *c, uint64
         else
             st = session_append_rows(s, c->rows + (size_t)e->row * s->model->net->h.n_embd, c->keys + 2 * (size_t)e->row, 1, err);
     }
-    return st == INFER_OK && count ? session_take_sets(s, c, s->length - count, first, count, err) : st;
+    if (st == INFER_OK && count)
+        do
+            st = session_take_sets(s, c, s->length - count, first, count, err);
+        while (prefix_retry(s->model->engine, st, err));
+    return st;
 }
 
 /* The state of [.., end) is that of c, page by page. Only where all groups can go on from there. */
@@ -273,7 +282,9 @@ static infer_status share_state(infer_session *s, const infer_session *c, uint64
     infer_status st = INFER_OK;
     for (uint32_t g = 0; g < NET_KV_GROUPS && st == INFER_OK; g++) {
         kv_seq_free(&s->kv[g], engine->kv, engine->env);
-        st = kv_seq_share(&s->kv[g], &c->kv[g], engine->kv, engine->env, err);
+        do
+            st = kv_seq_share(&s->kv[g], &c->kv[g], engine->kv, engine->env, err);
+        while (prefix_retry(engine, st, err));
     }
     cut(s, end);
     if (st == INFER_OK)

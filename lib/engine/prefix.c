@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/budget.h"
+
 _Static_assert(NET_KV_GROUPS <= KV_CACHE_GROUPS, "the cache has room for all groups");
 
 static bool reclaim(void *user)
@@ -23,7 +25,17 @@ infer_status prefix_setup(infer_engine *e, const infer_engine_options *o, infer_
 
 bool prefix_give_way(infer_engine *e)
 {
-    return e->cache && kv_cache_reclaim(e->cache);
+    struct budget *b = e->env->budget;
+    if (!e->cache || !kv_cache_reclaim(e->cache))
+        return false;
+    while (b && budget_short(b) && kv_cache_reclaim(e->cache)) /* a page that went back need not have taken its slab with it */
+        ;
+    return true;
+}
+
+bool prefix_retry(infer_engine *e, infer_status st, const infer_error *err)
+{
+    return st == INFER_ERROR_NO_MEMORY && (!err || err_is_no_memory(err)) && prefix_give_way(e); /* not for a host's callback that says it */
 }
 
 void prefix_teardown(infer_engine *e)

@@ -21,8 +21,11 @@ struct prefix {
 };
 
 infer_status prefix_setup(infer_engine *e, const infer_engine_options *o, infer_error *err);
-/* Memory has run out: drops some of what the cache alone keeps. False: there is nothing left. The pool's lock is not held. */
+/* Memory has run out: drops some of what the cache alone keeps, so much that what memory_limit refused last fits. False: there is nothing left. The
+ * pool's lock is not held. */
 bool prefix_give_way(struct infer_engine *e);
+/* After something that came to st and has changed nothing: whether it is worth another try, since an allocation failed and the cache gave way. */
+bool prefix_retry(struct infer_engine *e, infer_status st, const infer_error *err);
 void prefix_teardown(infer_engine *e); /* nothing of it is in use any more */
 void prefix_model_gone(infer_model *m);
 infer_status prefix_options(struct prefix *p, const infer_session_options *o, infer_error *err);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/budget.h"
+
 static const struct alloc *alloc_of(const infer_scheduler *s)
 {
     return &s->model->engine->env->alloc;
@@ -110,6 +112,7 @@ static infer_status last_text(struct answer *a, int32_t reason, infer_request_ev
 static void fail(struct answer *a, infer_request_event *ev, infer_status st)
 {
     a->error.code = st;
+    budget_explain(a->request->scheduler->model->engine->env->budget, &a->error);
     ev->finish_reason = INFER_FINISH_ERROR;
     ev->stop_index = -1;
     ev->error = &a->error;

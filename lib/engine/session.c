@@ -152,7 +152,9 @@ infer_status session_append(infer_session *s, const int32_t *ids, uint64_t count
     for (uint64_t i = 0; i < count; i++)
         s->elements[s->length + i] = (struct element){ids[i], (uint32_t)(s->length + i), s->sets.current, 0};
     s->length += count;
-    st = session_invoke(s, s->length - count, err);
+    do
+        st = session_invoke(s, s->length - count, err);
+    while (prefix_retry(s->model->engine, st, err));
     if (st != INFER_OK)
         s->length -= count;
     return st;
@@ -194,7 +196,9 @@ infer_status session_append_rows(infer_session *s, const float *rows, const uint
         return st;
     if (!all_finite(rows, count * width)) /* count is at most MAX_CTX now */
         return err_at(err, INFER_ERROR_VALUE, "rows", 4, ERR_NO_OFFSET, "an embedding value is not finite");
-    st = reserve_rows(s, count, err);
+    do
+        st = reserve_rows(s, count, err);
+    while (prefix_retry(s->model->engine, st, err));
     if (st == INFER_OK)
         st = reserve_elements(s, count, err);
     if (st != INFER_OK)
@@ -265,7 +269,10 @@ infer_status session_truncate(infer_session *s, uint64_t length, uint64_t *rerun
     if (length > s->length)
         return err_at(err, INFER_ERROR_ARGUMENT, "length", 6, ERR_NO_OFFSET, "the session has %llu elements",
                       (unsigned long long)s->length);
-    infer_status st = session_uninvoke(s, length, err);
+    infer_status st;
+    do
+        st = session_uninvoke(s, length, err);
+    while (prefix_retry(s->model->engine, st, err));
     if (st != INFER_OK)
         return st;
     uint64_t keep = length < s->computed ? length : s->computed;
@@ -295,7 +302,10 @@ infer_status session_own_elements(infer_session *s, infer_error *err)
 {
     if (!s->length)
         return INFER_OK;
-    struct element *p = shared_own(session_alloc(s), s->elements, sizeof *p, s->length);
+    struct element *p;
+    do
+        p = shared_own(session_alloc(s), s->elements, sizeof *p, s->length);
+    while (!p && prefix_give_way(s->model->engine));
     if (!p)
         return err_no_memory(err);
     s->elements = p;
@@ -356,7 +366,7 @@ static infer_status fork_into(infer_session *f, const infer_session *s, infer_er
     return INFER_OK;
 }
 
-static infer_status fork_session(const infer_session *s, infer_session **out, infer_error *err)
+static infer_status try_fork(const infer_session *s, infer_session **out, infer_error *err)
 {
     infer_session *f = NULL;
     infer_session_options o = {.size = (uint32_t)sizeof o, .n_ctx = s->n_ctx, .kv_type = s->kv_type, .kv_recent = s->kv_recent};
@@ -370,6 +380,15 @@ static infer_status fork_session(const infer_session *s, infer_session **out, in
     }
     *out = f;
     return INFER_OK;
+}
+
+static infer_status fork_session(const infer_session *s, infer_session **out, infer_error *err)
+{
+    infer_status st;
+    do
+        st = try_fork(s, out, err);
+    while (prefix_retry(s->model->engine, st, err));
+    return st;
 }
 
 infer_status session_fork(infer_session *s, infer_session **out, infer_error *err)
@@ -419,7 +438,9 @@ infer_status session_take_state(infer_session *s, const infer_session *from, uin
     if (n <= s->computed)
         return INFER_OK;
     for (uint32_t g = 0; g < NET_KV_GROUPS && st == INFER_OK; g++)
-        st = kv_seq_share(&tables[g], &from->kv[g], pool, s->model->engine->env, err);
+        do
+            st = kv_seq_share(&tables[g], &from->kv[g], pool, s->model->engine->env, err);
+        while (prefix_retry(s->model->engine, st, err));
     for (uint32_t g = 0; g < NET_KV_GROUPS; g++) {
         struct kv_seq old = st == INFER_OK ? s->kv[g] : tables[g];
         if (st == INFER_OK) {
@@ -468,7 +489,10 @@ infer_status session_sample(infer_session *s, infer_sample_result *out, infer_er
     uint64_t last = s->n_logits_rows - 1, n = s->logits_pos[last] + 1;
     if (n > s->history_cap) {
         uint64_t cap = roomy(n);
-        int32_t *p = mem_alloc(session_alloc(s), (size_t)cap * sizeof *p);
+        int32_t *p;
+        do
+            p = mem_alloc(session_alloc(s), (size_t)cap * sizeof *p);
+        while (!p && prefix_give_way(s->model->engine));
         if (!p)
             return err_no_memory(err);
         mem_free(session_alloc(s), s->history);
@@ -479,5 +503,9 @@ infer_status session_sample(infer_session *s, infer_sample_result *out, infer_er
         s->history[i] = s->elements[i].id < 0 ? -1 : s->elements[i].id;
     struct sample_input in = {.logits = s->logits + last * s->model->net->h.n_logits, .ids = s->history, .count = n,
                               .position = n};
-    return sampler_sample(&s->sampler, &in, out, err);
+    infer_status st;
+    do
+        st = sampler_sample(&s->sampler, &in, out, err);
+    while (!s->sampler.set.callback && prefix_retry(s->model->engine, st, err)); /* a host is not asked twice */
+    return st;
 }

@@ -130,7 +130,9 @@ static infer_status add_item(struct batch *b, struct batch_arrays *ba, const inf
         st = session_reserve_logits(s, part->n_wanted, err);
     while (st == INFER_ERROR_NO_MEMORY && prefix_give_way(engine));
     for (uint32_t g = 0; g < NET_KV_GROUPS && st == INFER_OK; g++)
-        st = kv_seq_reserve(&s->kv[g], engine->kv, engine->env, engine->dev, s->computed, s->computed + n, err);
+        do
+            st = kv_seq_reserve(&s->kv[g], engine->kv, engine->env, engine->dev, s->computed, s->computed + n, err);
+        while (prefix_retry(engine, st, err));
     if (st != INFER_OK)
         return st;
     uint64_t out = s->n_logits_rows;

@@ -145,9 +145,9 @@ void tokenizer_release(infer_tokenizer *t)
 
 /* ---- Information */
 
-const struct alloc *tokenizer_alloc(const infer_tokenizer *t)
+const struct env *tokenizer_env(const infer_tokenizer *t)
 {
-    return &t->env->alloc;
+    return t->env;
 }
 
 uint32_t tokenizer_vocab_size(const infer_tokenizer *t)

@@ -13,7 +13,7 @@ void tokenizer_release(infer_tokenizer *t);         /* t may be NULL */
 
 void tokenizer_info(const infer_tokenizer *t, infer_tokenizer_info *out); /* out->size is kept */
 infer_status tokenizer_token(const infer_tokenizer *t, int32_t id, infer_token_info *out, infer_error *err);
-const struct alloc *tokenizer_alloc(const infer_tokenizer *t); /* for what belongs to a call */
+const struct env *tokenizer_env(const infer_tokenizer *t); /* for what belongs to a call */
 uint32_t tokenizer_vocab_size(const infer_tokenizer *t);
 bool tokenizer_ends_turn(const infer_tokenizer *t, int32_t id); /* false for ids that are not of the vocabulary */
 

@@ -14,8 +14,8 @@ static void round_trip(const infer_tokenizer *t, const char *text, size_t len, u
     struct buf out;
     infer_error err;
     infer_detokenizer state = {.size = (uint32_t)sizeof state, .flags = flags & INFER_DETOKENIZE_SHOW_SPECIAL};
-    token_ids_init(&ids, tokenizer_alloc(t));
-    buf_init(&out, tokenizer_alloc(t), 0);
+    token_ids_init(&ids, &tokenizer_env(t)->alloc);
+    buf_init(&out, &tokenizer_env(t)->alloc, 0);
     if (tokenizer_encode(t, text, len, flags, &ids, &err) == INFER_OK)
         for (size_t i = 0; i <= ids.len; i++) {
             if (tokenizer_decode_next(t, &state, i < ids.len ? ids.data[i] : -1, &out, &err) != INFER_OK)

@@ -182,7 +182,7 @@ static void test_no_memory(void **state)
             if (st == INFER_OK)
                 st = tokenizer_create(&env, f, NULL, &t, &err);
             if (st == INFER_OK) {
-                token_ids_init(&ids, tokenizer_alloc(t));
+                token_ids_init(&ids, &tokenizer_env(t)->alloc);
                 st = tokenizer_encode(t, sample, sizeof sample - 1, INFER_TOKENIZE_ADD_SPECIAL | INFER_TOKENIZE_PARSE_SPECIAL, &ids, &err);
                 token_ids_free(&ids);
             }
