@@ -536,6 +536,79 @@ def test_wrong_usage():
     refused_start(1, b"--api-key-file /no-such-keys", "-m", TINY, "--port", "0", "--api-key-file", "/no-such-keys")
 
 
+def needed(*args):
+    """Bytes that --memory must be at least for the context of these arguments: what the refusal says."""
+    got = run("-m", TINY, "--memory", "1M", "-t", "1", *args)
+    found = re.match(rb"infer-server: --memory: budget: (\d+) bytes are needed for a context of (\d+) elements .*: the budget is 1048576\n$", got.stderr)
+    assert got.returncode == 3 and found, (got.returncode, got.stderr)
+    return int(found.group(1))
+
+
+def test_memory():
+    """--memory chooses the context, refuses by name what cannot be, and is a cap that holds: answers wait for each other's memory."""
+    most = needed("--ctx", "512")
+    for size, context in ((most, 512), (most - 1, 448), (needed("--ctx", "128"), 128), ("1G", 512)):
+        with Server(SERVER, "--memory", str(size), "-t", "1") as server:
+            assert server.get("/info").json()["context"] == context, (size, server.get("/info").json()["context"])
+    for ctx in ((), ("--ctx", "auto"), ("--ctx", "512")):
+        with Server(SERVER, "--memory", str(most), "-t", "1", *ctx) as server, Server(SERVER, "-t", "1") as free:
+            body = {"prompt": "Once", "max_tokens": 500, "ignore_eos": True, "temperature": 0.5, "seed": 1}
+            want, got = free.post("/complete", body), server.post("/complete", body)
+            assert want.status == got.status == 200 and got.json()["text"] == want.json()["text"], got.text
+            memory = server.get("/v1/system").json()["memory"]
+            assert 0 < memory["memory_bytes"] <= memory["memory_peak"] <= memory["memory_limit"] < most, memory
+            assert free.get("/v1/system").json()["memory"]["memory_limit"] == 0
+    refused_start(3, b"are needed for a context of 600 elements", "-m", TINY, "--memory", str(most), "--ctx", "600", "-t", "1")
+    refused_start(3, b"no-such-model", "-m", "/no-such-model", "--memory", "1G")
+    for bad in ("12X", "M", "-1", "1.5G", "99999999999T", ""):
+        refused_start(2, b"is not a size", "-m", TINY, "--memory", bad)
+    refused_start(2, b"--memory is 0", "-m", TINY, "--memory", "0")
+    refused_start(2, b"--child-memory", "-m", TINY, "--memory", "1G", "--isolate", "fork")
+    refused_start(2, b"not a number", "-m", TINY, "--ctx", "automatic")
+
+
+def test_memory_is_shared():
+    """Four answers in memory for hardly more than one: all come, with the text of always, and the cap holds."""
+    options = ("--ctx", "2048", "--kv-type", "f32", "-t", "1")
+
+    def ask(server, i, got):
+        got[i] = server.post("/complete", {"prompt": f"{i} " * 700, "max_tokens": 100, "ignore_eos": True, "temperature": 0.5, "seed": i})
+
+    def ask_all(server):
+        got = [None] * 4
+        threads = [threading.Thread(target=ask, args=(server, i, got)) for i in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        for answer in got:
+            assert answer.status == 200, answer.text
+        return [answer.json()["text"] for answer in got], server.get("/v1/system").json()["memory"]
+    with Server(SERVER, *options) as free, Server(SERVER, "--memory", str(needed(*options) + (1 << 20)), *options) as server:
+        want, unbounded = ask_all(free)
+        got, memory = ask_all(server)
+        assert got == want
+        assert memory["memory_peak"] <= memory["memory_limit"] < unbounded["memory_peak"], (memory, unbounded)
+        assert ask_all(server)[0] == want
+
+
+def test_memory_of_an_encoder():
+    """What is computed at once fits, or the server does not start."""
+    model = os.path.join(ROOT, "tests", "data", "fixtures", "bert.gguf")
+    got = run("-m", model, "--memory", "100K", "-t", "1")
+    assert got.returncode == 3 and b"--memory: budget: " in got.stderr, got.stderr
+    low, high = 100 << 10, 64 << 20  # all that is between being refused and starting
+    while high - low > 1 << 16:
+        middle = (low + high) // 2
+        said = run("-m", model, "--memory", str(middle), "-t", "1", "--port", "0", "--lora", "x").stderr
+        assert b"--lora x" in said or b"--memory" in said, said
+        low, high = (middle, high) if b"--memory" in said else (low, middle)
+    with Server(SERVER, "--memory", str(high), "-t", "1", model=model) as server:
+        long = server.get("/info").json()["context"]
+        answer = server.post("/v1/embeddings", {"input": [[5] * (long - 2)] * 64})
+        assert answer.status == 200 and len(answer.json()["data"]) == 64, answer.text
+
+
 if __name__ == "__main__":
     if not os.path.exists(TINY):
         print("1..1\nnot ok 1 - models/tiny.gguf is missing")

@@ -8,8 +8,7 @@
 enum {
     MAX_TEXTS = 2048,    /* OpenAI's limits */
     MAX_TOKENS = 300000,
-    MAX_FLOATS = 1 << 24, /* of vectors for each token */
-    BATCH = 64
+    MAX_FLOATS = 1 << 24 /* of vectors for each token */
 };
 
 struct job {
@@ -209,8 +208,8 @@ static void answer(struct job *j)
     if (!cancel)
         return;
     bytes_puts(&out, "{\"object\":\"list\",\"data\":[");
-    for (size_t i = 0; i < j->n; i += BATCH)
-        if (!run_batch(j, &out, i, j->n - i < BATCH ? j->n - i : BATCH, cancel)) {
+    for (size_t i = 0; i < j->n; i += EMBEDDINGS_BATCH)
+        if (!run_batch(j, &out, i, j->n - i < EMBEDDINGS_BATCH ? j->n - i : EMBEDDINGS_BATCH, cancel)) {
             bytes_free(&out);
             return;
         }

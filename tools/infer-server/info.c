@@ -119,8 +119,9 @@ static json_t *memory_json(struct server *server)
     (void)infer_model_get_memory(server->model, &m, NULL);
     (void)infer_engine_get_info(server->engine, &e, NULL);
     json_int_t page = sysconf(_SC_PAGESIZE);
-    json_t *o = json_pack("{s:I,s:I,s:I,s:I}", "weight_bytes", (json_int_t)m.weight_bytes, "weight_resident_bytes", (json_int_t)m.resident_bytes, "own_bytes",
-                          (json_int_t)m.own_bytes, "kv_bytes", (json_int_t)e.kv_bytes);
+    json_t *o = json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "weight_bytes", (json_int_t)m.weight_bytes, "weight_resident_bytes", (json_int_t)m.resident_bytes,
+                          "own_bytes", (json_int_t)m.own_bytes, "kv_bytes", (json_int_t)e.kv_bytes, "memory_bytes", (json_int_t)e.memory_bytes, "memory_peak",
+                          (json_int_t)e.memory_peak, "memory_limit", (json_int_t)e.memory_limit);
 #ifdef _SC_PHYS_PAGES
     (void)json_object_set_new(o, "total_bytes", json_integer(page * sysconf(_SC_PHYS_PAGES)));
 #endif

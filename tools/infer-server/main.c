@@ -62,7 +62,7 @@ static int run_http(struct http *http, const sigset_t *signals)
     return o->isolate ? isolate(http) : serve(http, signals);
 }
 
-static int run(const struct options *o, const sigset_t *signals)
+static int run(struct options *o, const sigset_t *signals)
 {
     struct server server = {0};
     struct http http;

@@ -6,6 +6,8 @@
 #include "params.h"
 #include "server.h"
 
+#define EMBEDDINGS_BATCH 64u /* texts that are computed at once */
+
 /* For work on a worker: a flag that is set when the client goes. It lives as long as the call. NULL: answered with 500. */
 infer_cancel *native_cancel(struct call *call);
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { FLAG, MODE /* a flag that may have a value */, TEXT, LIST, COUNT, SIZE, REAL, KV };
+enum kind { FLAG, MODE /* a flag that may have a value */, TEXT, LIST, COUNT, CONTEXT /* a count, or "auto": 0 */, SIZE, REAL, KV };
 
 struct option {
     const char *name;
@@ -30,21 +30,23 @@ static const struct option what_options[] = {
     {"steer", 0, LIST, AT(steers), 0, 0, "NAME=FILE", "a steering vector that requests may name; may be repeated"},
     {"lora-dir", 0, TEXT, AT(lora_dir), 0, 0, "DIR", "let clients load and unload adapters: files and folders\nbelow DIR (POST /lora/load)"},
     {"warm", 0, LIST, AT(warms), 0, 0, "FILE", "compute this prompt before the first request comes: a text, or\nmessages (FILE.json); may be repeated"},
-    {"ctx", 'c', COUNT, AT(ctx), 0, 4294967295.0, "N", "room for N tokens in each answer's context (default: what\nthe model was trained for)"},
+    {"ctx", 'c', CONTEXT, AT(ctx), 0, 4294967295.0, "N", "room for N tokens in each answer's context (default, and\nauto: what the model was trained for; with --memory what fits)"},
+    {"memory", 0, SIZE, AT(memory), 0, 0, "SIZE",
+     "take at most SIZE, such as 900M or 4G, mapped weights\nincluded: one answer with a whole context fits; further ones\nwait for memory when it is short (default: no limit)"},
     {"parallel", 'p', COUNT, AT(parallel), 1, 256, "N", "compute up to N answers at once (default 16)"},
     {"threads", 't', COUNT, AT(threads), 0, 256, "N", "threads that compute (default: the number of physical cores)"},
     {"kv-type", 0, KV, AT(kv_type), 0, 0, "TYPE", "keep attention state as f16 (default), bf16, f32, int8,\nint8-64, mixed-f16 or mixed-f32"},
     {"cache-bytes", 0, SIZE, AT(cache_bytes), 0, 0, "SIZE",
-     "keep up to so much computed state for prompts that begin\nalike; 0: none (default: a quarter of the memory that is\nfree at the start, at most 8G)"},
+     "keep up to so much computed state for prompts that begin\nalike; 0: none (default: a quarter of the memory that is\nfree at the start, at most 8G and a quarter of --memory)"},
     {"kv-budget", 0, SIZE, AT(kv_budget), 0, 0, "SIZE", "most memory for attention state, cache included (default:\nno limit)"},
     {"kv-dir", 0, TEXT, AT(kv_dir), 0, 0, "DIR", "keep state on disk too, beyond the end of the process:\nDIR/cache, DIR/checkpoints, DIR/responses"},
     {"checkpoint-bytes", 0, SIZE, AT(checkpoint_bytes), 0, 0, "SIZE",
-     "most bytes of checkpoints that clients save, each counted as\nif it were alone; 0: no limit (default: half of the memory\nthat is free at the start; with --kv-dir no limit)"},
+     "most bytes of checkpoints that clients save, each counted as\nif it were alone; 0: no limit (default: half of the memory\nthat is free at the start, at most a quarter of --memory; with\n--kv-dir no limit)"},
     {"kv-dir-bytes", 0, SIZE, AT(kv_dir_bytes), 0, 0, "SIZE", "most bytes in DIR/cache (default: no limit)"},
     {"max-responses", 0, COUNT, AT(max_responses), 1, 1e7, "N", "keep N responses of the Responses API, the newest (default\n10000)"},
     {"responses-bytes", 0, SIZE, AT(responses_bytes), 0, 0, "SIZE", "... and so many bytes of them (default 1G)"},
     {"response-states-bytes", 0, SIZE, AT(response_states_bytes), 0, 0, "SIZE",
-     "... and so many of the computed state that continues them\n(default: 8G in --kv-dir; in memory 1G, at most a quarter of\n--kv-budget)"},
+     "... and so many of the computed state that continues them\n(default: 8G in --kv-dir; in memory 1G, at most a quarter of\n--kv-budget and of --memory)"},
 };
 
 static const struct option where_options[] = {
@@ -135,11 +137,12 @@ static const struct option *find(const char *name, size_t len, char letter)
 static int set_number(struct origin from, const struct option *o, void *field, double v)
 {
     char text[128];
-    if (!(v >= o->lo && v <= o->hi) || (o->kind == COUNT && v != floor(v))) {
-        snprintf(text, sizeof text, "%g is not a %snumber from %g to %.10g", v, o->kind == COUNT ? "whole " : "", o->lo, o->hi);
+    bool whole = o->kind != REAL;
+    if (!(v >= o->lo && v <= o->hi) || (whole && v != floor(v))) {
+        snprintf(text, sizeof text, "%g is not a %snumber from %g to %.10g", v, whole ? "whole " : "", o->lo, o->hi);
         return complain(from, text);
     }
-    if (o->kind == COUNT)
+    if (whole)
         *(uint32_t *)field = (uint32_t)v;
     else
         *(double *)field = v;
@@ -212,8 +215,9 @@ static int set(struct origin from, const struct option *o, struct options *all, 
     case MODE:
     case TEXT: *(const char **)field = value; return value[0] ? 0 : complain(from, "is empty");
     case LIST: return value[0] ? append(from, field, value) : complain(from, "is empty");
+    case CONTEXT:
     case COUNT:
-    case REAL: return parse_number(from, o, field, value);
+    case REAL: return parse_number(from, o, field, o->kind == CONTEXT && strcmp(value, "auto") == 0 ? "0" : value);
     case SIZE: return parse_size(from, field, value);
     case KV: return parse_kv(from, field, value);
     }
@@ -235,7 +239,8 @@ static int set_json(struct origin from, const struct option *o, struct options *
         *(const char **)field = json_is_true(v) ? "strict" : NULL;
         return 0;
     }
-    if ((o->kind == COUNT || o->kind == REAL) && json_is_number(v))
+    bool number = o->kind == COUNT || o->kind == CONTEXT || o->kind == REAL;
+    if (number && json_is_number(v))
         return set_number(from, o, field, json_number_value(v));
     if (o->kind == SIZE && json_is_integer(v) && json_integer_value(v) >= 0) {
         *(uint64_t *)field = (uint64_t)json_integer_value(v);
@@ -249,9 +254,9 @@ static int set_json(struct origin from, const struct option *o, struct options *
             code = code ? code : json_is_string(item) ? set(from, o, all, json_string_value(item)) : complain(from, "a list of strings is wanted");
         return code;
     }
-    if ((o->kind == TEXT || o->kind == MODE || o->kind == LIST || o->kind == SIZE || o->kind == KV) && json_is_string(v))
+    if ((!number || o->kind == CONTEXT) && json_is_string(v))
         return set(from, o, all, json_string_value(v));
-    return complain(from, o->kind == COUNT || o->kind == REAL ? "a number is wanted" : "a string is wanted");
+    return complain(from, number ? "a number is wanted" : "a string is wanted");
 }
 
 static int read_config(struct options *all, const char *path)
@@ -344,6 +349,10 @@ static int check_together(const struct options *o)
         problem = "--sandbox: strict or best-effort is wanted";
     else if (o->warms.n && o->cache_bytes == 0)
         problem = "--warm needs a cache: --cache-bytes is 0";
+    else if (o->memory == 0)
+        problem = "--memory is 0";
+    else if (o->memory != SIZE_DEFAULT && o->isolate)
+        problem = "--memory does not bound processes of their own: with --isolate there is --child-memory";
     else if (o->kv_dir_bytes && !o->kv_dir)
         problem = "--kv-dir-bytes goes with --kv-dir";
     else if (o->max_body == 0)
@@ -355,7 +364,7 @@ static int check_together(const struct options *o)
 
 int options_parse(struct options *o, int argc, char **argv)
 {
-    *o = (struct options){.host = "127.0.0.1", .port = 8080, .parallel = 16, .cache_bytes = SIZE_DEFAULT, .checkpoint_bytes = SIZE_DEFAULT, .max_queue = 1024,
+    *o = (struct options){.host = "127.0.0.1", .port = 8080, .parallel = 16, .memory = SIZE_DEFAULT, .cache_bytes = SIZE_DEFAULT, .checkpoint_bytes = SIZE_DEFAULT, .max_queue = 1024,
                           .max_body = 16 << 20, .max_conns = 4096, .timeout = 60, .keep_alive = 300, .drain = 30, .workers = 4,
                           .hmac_skew = 60, .hmac_nonces = 65536,
                           .max_responses = 10000, .responses_bytes = 1 << 30, .response_states_bytes = SIZE_DEFAULT};

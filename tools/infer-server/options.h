@@ -13,7 +13,9 @@ struct options {
     struct text_list loras, steers; /* NAME=FILE */
     const char *lora_dir;   /* where POST /lora/load finds files; NULL: it loads none */
     struct text_list warms; /* files of prompts */
-    uint32_t threads, ctx, parallel;
+    uint32_t threads, parallel;
+    uint32_t ctx;           /* of each answer; 0: what the model was trained for. server_open sets what fits into memory */
+    uint64_t memory;        /* mapped weights included; SIZE_DEFAULT: no limit */
     int32_t kv_type;
     uint64_t cache_bytes;   /* SIZE_DEFAULT: from the memory that is there */
     uint64_t kv_budget;

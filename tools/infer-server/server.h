@@ -22,6 +22,7 @@ struct server {
     infer_store *store;          /* checkpoints by name: in memory, or in --kv-dir/checkpoints */
     struct response_list *responses; /* responses.h */
     struct metrics *metrics;     /* metrics.h */
+    uint64_t memory_limit;       /* of the engine: --memory without what is mapped; 0: none */
 };
 
 #endif

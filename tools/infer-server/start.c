@@ -11,6 +11,7 @@
 #include "bytes.h"
 #include "call.h"
 #include "metrics.h"
+#include "native.h"
 #include "responses.h"
 
 #define EXIT_USAGE 2
@@ -41,12 +42,18 @@ static uint64_t available_memory(void)
     return kib << 10;
 }
 
-static uint64_t cache_bytes(const struct options *o)
+/* Of what keeps memory beside the answers; none of it shall take all that --memory leaves. */
+static uint64_t at_most_quarter(const struct server *s, uint64_t bytes)
+{
+    return s->memory_limit && bytes > s->memory_limit / 4 ? s->memory_limit / 4 : bytes;
+}
+
+static uint64_t cache_bytes(const struct server *s, const struct options *o)
 {
     if (o->cache_bytes != SIZE_DEFAULT)
         return o->cache_bytes;
     uint64_t quarter = available_memory() / 4;
-    uint64_t bytes = quarter == 0 || quarter > CACHE_MOST ? CACHE_MOST : quarter;
+    uint64_t bytes = at_most_quarter(s, quarter == 0 || quarter > CACHE_MOST ? CACHE_MOST : quarter);
     return o->kv_budget && bytes > o->kv_budget / 2 ? o->kv_budget / 2 : bytes;
 }
 
@@ -90,17 +97,57 @@ static void log_line(void *user, int32_t level, const char *text, uint64_t len)
     fprintf(stderr, "infer-server: %s%.*s\n", level == INFER_LOG_WARNING ? "warning: " : "", (int)len, text);
 }
 
-static int open_engine(struct server *s, const struct options *o)
+static infer_engine_options engine_options(const struct options *o)
 {
-    infer_error err;
     infer_engine_options eo;
-    char *cache = kv_folder(o, "cache");
-    INFER_INIT(&err);
     INFER_INIT(&eo);
     eo.threads = o->threads ? o->threads : o->isolate ? 1 : 0; /* children share the cores by being many */
     eo.kv_budget = o->kv_budget;
-    eo.cache_bytes = cache_bytes(o);
     eo.log = log_line;
+    return eo;
+}
+
+/* With --memory: the context that fits when so many are full at once, unless --ctx says one, and what the engine may take. An exit status. */
+static int plan_memory(struct server *s, struct options *o, uint32_t sessions)
+{
+    infer_error err;
+    infer_estimate e;
+    infer_source source;
+    infer_open_options oo;
+    infer_estimate_options want;
+    infer_engine *like = NULL;
+    infer_engine_options eo = engine_options(o);
+    if (o->memory == SIZE_DEFAULT)
+        return 0;
+    eo.log = NULL; /* what there is to say is said when the model is opened */
+    INFER_INIT(&err);
+    INFER_INIT(&e);
+    INFER_INIT(&oo);
+    INFER_INIT(&want);
+    want.kv_type = o->kv_type;
+    want.n_ctx = o->ctx;
+    want.sessions = sessions;
+    want.budget = o->memory;
+    infer_source_path(&source, o->model, INFER_ZSTR);
+    infer_status st = infer_engine_create(&eo, &like, &err);
+    if (st == INFER_OK)
+        st = infer_model_estimate(like, &source, &oo, &want, &e, &err);
+    infer_engine_release(like);
+    if (st != INFER_OK)
+        return fail(st == INFER_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_MODEL, st == INFER_ERROR_LIMIT ? "--memory" : o->model, &err);
+    o->ctx = e.n_ctx;
+    s->memory_limit = o->memory - e.mapped_bytes;
+    return 0;
+}
+
+static int open_engine(struct server *s, const struct options *o)
+{
+    infer_error err;
+    infer_engine_options eo = engine_options(o);
+    char *cache = kv_folder(o, "cache");
+    INFER_INIT(&err);
+    eo.cache_bytes = cache_bytes(s, o);
+    eo.memory_limit = s->memory_limit;
     if (cache && eo.cache_bytes) {
         eo.cache_dir = cache;
         eo.cache_dir_len = strlen(cache);
@@ -173,7 +220,7 @@ static int open_store(struct server *s, const struct options *o)
     char *path = kv_folder(o, "checkpoints");
     INFER_INIT(&err);
     INFER_INIT(&so);
-    so.max_bytes = o->checkpoint_bytes != SIZE_DEFAULT ? o->checkpoint_bytes : path ? 0 : available_memory() / 2;
+    so.max_bytes = o->checkpoint_bytes != SIZE_DEFAULT ? o->checkpoint_bytes : path ? 0 : at_most_quarter(s, available_memory() / 2);
     infer_status st = infer_store_open(s->engine, path, path ? strlen(path) : 0, &so, &s->store, &err);
     int code = st == INFER_OK ? 0 : fail(EXIT_FAILURE_START, path ? path : "store", &err);
     free(path);
@@ -208,6 +255,8 @@ static int open_responses(struct server *s, const struct options *o)
         ro.max_state_bytes = ro.dir ? (uint64_t)8 << 30 : (uint64_t)1 << 30;
         if (!ro.dir && o->kv_budget && ro.max_state_bytes > o->kv_budget / 4)
             ro.max_state_bytes = o->kv_budget / 4;
+        if (!ro.dir)
+            ro.max_state_bytes = at_most_quarter(s, ro.max_state_bytes);
     }
     infer_status st = responses_open(s, &ro, &s->responses, &err);
     int code = st == INFER_OK ? 0 : fail(EXIT_FAILURE_START, ro.dir ? ro.dir : "responses", &err);
@@ -215,16 +264,23 @@ static int open_responses(struct server *s, const struct options *o)
     return code;
 }
 
-int server_open(struct server *server, const struct options *o)
+int server_open(struct server *server, struct options *o)
 {
+    uint32_t ctx = o->ctx;
     server->options = o;
     int code = make_kv_dir(o);
     if (code == 0)
         code = check_lora_dir(o);
     if (code == 0)
+        code = plan_memory(server, o, 1);
+    if (code == 0)
         code = open_engine(server, o);
     if (code == 0)
         code = open_model(server, o);
+    if (code == 0 && server->encoder) { /* not of one answer, but of all texts that are computed at once */
+        o->ctx = ctx ? ctx : server->info.embed_tokens;
+        code = plan_memory(server, o, EMBEDDINGS_BATCH);
+    }
     if (code == 0 && !(server->adapters = adapters_create())) {
         fputs("infer-server: out of memory\n", stderr);
         code = EXIT_FAILURE_START;
