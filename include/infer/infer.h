@@ -667,7 +667,7 @@ INFER_API infer_status infer_model_get_memory(const infer_model *model, infer_mo
  * with it take from the allocator: what would go beyond it fails with NO_MEMORY, as if memory had run out, and the error's text names memory_limit,
  * how much was wanted and how much is left; everything stays usable. Mapped weights do not count: they belong to the system's page cache, which may
  * drop them. Nor do what the system's threads take for their stacks, and what is made without the engine (see infer_allocator).
- * The prefix cache gives way to pages of sessions, as it does for kv_budget. docs/memory.md tells more, with measurements. */
+ * The prefix cache gives way to sessions, forks, checkpoints and adapters, as it does for kv_budget. docs/memory.md tells more, with measurements. */
 
 /* What shall be held at once. */
 typedef struct infer_estimate_options {
@@ -699,8 +699,10 @@ typedef struct infer_estimate {
  * token by token or at once and generate with any settings. Weights are not read: of the files the metadata, the directory of tensors and the tokenizer
  * are (streams of a callback, which have no directory to look at alone, are read whole, as infer_model_open does). open and options may be NULL.
  * Not included: forks, checkpoints, stores, adapters, schedulers, the prefix cache, logits of more than one element of a session at a time,
- * infer_embed with models that are no encoders; and texts: while one is tokenised it takes up to some hundred bytes a byte. The call itself takes what
- * the tokenizer takes, from the engine's allocator.
+ * infer_embed with models that are no encoders; and texts: while one is tokenised it takes up to some hundred bytes a byte. How to reckon with each is in
+ * docs/memory.md. In short: a fork that goes on, and an answer of a scheduler, is at most one more of sessions; a checkpoint is at most the bytes that
+ * infer_checkpoint_info says of it; an adapter twice its own_bytes while it is opened; the prefix cache a few per cent more than cache_bytes. The call itself
+ * takes what the tokenizer takes, from the engine's allocator.
  * Errors: those of infer_model_open and, for the options, of infer_session_create; LIMIT: it does not fit into the budget, or the engine's kv_budget
  * (with n_ctx 0: not even with a context of 64); the text says how much is needed. */
 INFER_API infer_status infer_model_estimate(infer_engine *engine, const infer_source *source, const infer_open_options *open,

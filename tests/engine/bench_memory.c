@@ -1,12 +1,13 @@
 /* What a model takes beside what infer_model_estimate says; by hand: bench_memory FILE KV_TYPE N_CTX SESSIONS THREADS [read]. Sessions are filled to
  * the last element and generate, with the estimate as the limit. One line: the peak of the allocator, the estimate, and the share; then the process's
- * largest resident set. */
+ * largest resident set. With `more` instead of `read`: what comes to a session of half that context, in bytes: forks, checkpoints, what the prefix
+ * cache keeps of it, a scheduler. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
-#include "infer/infer.h"
+#include "infer/scheduler.h"
 
 static infer_error error;
 
@@ -40,6 +41,82 @@ static void fill(infer_session *s, uint32_t n_ctx)
     while (ev.kind != INFER_EVENT_DONE);
 }
 
+static uint64_t used(infer_engine *engine)
+{
+    infer_engine_info i;
+    INFER_INIT(&i);
+    ok(infer_engine_get_info(engine, &i, &error));
+    return i.memory_bytes;
+}
+
+static void generate(infer_session *s, uint64_t n)
+{
+    infer_generate_options g;
+    infer_event ev;
+    INFER_INIT(&g);
+    INFER_INIT(&ev);
+    g.flags = INFER_GENERATE_IGNORE_EOS;
+    g.max_tokens = n;
+    ok(infer_generate_begin(s, &g, &error));
+    do
+        ok(infer_generate_next(s, &ev, NULL, &error));
+    while (ev.kind != INFER_EVENT_DONE);
+}
+
+static int more(const infer_source *src, const infer_session_options *so, uint32_t threads)
+{
+    infer_engine_options eo;
+    infer_engine *engine;
+    infer_model *model;
+    infer_session *s, *fork;
+    infer_checkpoint *c;
+    infer_scheduler *scheduler;
+    infer_session_info si;
+    INFER_INIT(&eo);
+    INFER_INIT(&si);
+    eo.threads = threads;
+    eo.cache_bytes = (uint64_t)1 << 40;
+    ok(infer_engine_create(&eo, &engine, &error));
+    ok(infer_model_open(engine, src, NULL, &model, &error));
+    ok(infer_session_create(model, so, &s, &error));
+    uint32_t n = so->n_ctx / 2;
+    int32_t *ids = malloc(n * sizeof *ids);
+    for (uint32_t i = 0; ids && i < n; i++)
+        ids[i] = (int32_t)(i * 37 % 2000 + 100);
+    uint64_t empty = used(engine);
+    ok(infer_session_append(s, ids, n, &error));
+    free(ids);
+    generate(s, 8);
+    uint64_t before = used(engine);
+    ok(infer_session_get_info(s, &si, &error));
+    printf("a session of %llu elements, workspace included %llu, its pages %llu\n", (unsigned long long)si.length, (unsigned long long)(before - empty),
+           (unsigned long long)si.kv_bytes);
+    ok(infer_session_fork(s, &fork, &error));
+    printf("a fork %llu\n", (unsigned long long)(used(engine) - before));
+    generate(fork, 100);
+    printf("... that went on for 100 elements %llu\n", (unsigned long long)(used(engine) - before));
+    infer_session_release(fork);
+    ok(infer_engine_cache_clear(engine, &error));
+    before = used(engine);
+    ok(infer_checkpoint_create(s, &c, &error));
+    printf("a checkpoint %llu\n", (unsigned long long)(used(engine) - before));
+    infer_checkpoint_release(c);
+    ok(infer_scheduler_create(model, NULL, &scheduler, &error));
+    printf("a scheduler %llu\n", (unsigned long long)(used(engine) - before));
+    infer_scheduler_release(scheduler);
+    generate(s, 64); /* so that the cache has it again */
+    infer_session_release(s);
+    before = used(engine);
+    infer_cache_stats cs;
+    INFER_INIT(&cs);
+    ok(infer_engine_cache_stats(engine, &cs, &error));
+    ok(infer_engine_cache_clear(engine, &error));
+    printf("the prefix cache %llu, it says %llu\n", (unsigned long long)(before - used(engine)), (unsigned long long)cs.bytes);
+    infer_model_release(model);
+    infer_engine_release(engine);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     infer_source src;
@@ -68,6 +145,8 @@ int main(int argc, char **argv)
     eo.threads = o.threads = (uint32_t)atoi(argv[5]);
     open.map = argc > 6 && !strcmp(argv[6], "read") ? INFER_MAP_READ : INFER_MAP_AUTO;
     infer_source_path(&src, argv[1], INFER_ZSTR);
+    if (argc > 6 && !strcmp(argv[6], "more"))
+        return more(&src, &so, eo.threads);
     ok(infer_model_estimate(NULL, &src, &open, &o, &e, &error));
     eo.memory_limit = e.memory_bytes;
     ok(infer_engine_create(&eo, &engine, &error));

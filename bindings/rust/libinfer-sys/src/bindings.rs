@@ -2941,8 +2941,10 @@ extern "C" {
     /// token by token or at once and generate with any settings. Weights are not read: of the files the metadata, the directory of tensors and the tokenizer
     /// are (streams of a callback, which have no directory to look at alone, are read whole, as infer_model_open does). open and options may be NULL.
     /// Not included: forks, checkpoints, stores, adapters, schedulers, the prefix cache, logits of more than one element of a session at a time,
-    /// infer_embed with models that are no encoders; and texts: while one is tokenised it takes up to some hundred bytes a byte. The call itself takes what
-    /// the tokenizer takes, from the engine's allocator.
+    /// infer_embed with models that are no encoders; and texts: while one is tokenised it takes up to some hundred bytes a byte. How to reckon with each is in
+    /// docs/memory.md. In short: a fork that goes on, and an answer of a scheduler, is at most one more of sessions; a checkpoint is at most the bytes that
+    /// infer_checkpoint_info says of it; an adapter twice its own_bytes while it is opened; the prefix cache a few per cent more than cache_bytes. The call itself
+    /// takes what the tokenizer takes, from the engine's allocator.
     /// Errors: those of infer_model_open and, for the options, of infer_session_create; LIMIT: it does not fit into the budget, or the engine's kv_budget
     /// (with n_ctx 0: not even with a context of 64); the text says how much is needed.
     pub fn infer_model_estimate(engine: *mut infer_engine, source: *const infer_source, open: *const infer_open_options, options: *const infer_estimate_options, out: *mut infer_estimate, err: *mut infer_error) -> infer_status;
