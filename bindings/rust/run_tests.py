@@ -101,6 +101,7 @@ def main():
         skip_all("no cargo")
     if "--sanitized" in sys.argv:
         skip_all("a library with a sanitizer cannot be loaded into a Rust program")
+    sys.stdout.reconfigure(errors="backslashreplace") # whatever the locale
     os.environ["PATH"] = os.path.dirname(cargo) + ":" + os.environ.get("PATH", "")
     tap = Tap()
     check(tap, "bindings_are_those_of_the_headers", [sys.executable, os.path.join(ROOT, "scripts/gen-rust"), "--check"], dict(os.environ))

@@ -91,6 +91,9 @@ def main():
     os.environ["LIBINFER_LIBRARY"] = LIBRARY
     sys.dont_write_bytecode = True
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    os.environ.pop("PYTEST_ADDOPTS", None)
+    sys.stdout.reconfigure(errors="backslashreplace") # whatever the locale
     # -s: what tests print is a comment of TAP at worst. No cache and no plugins of the machine: the tree stays as it is, and runs are alike.
     status = pytest.main(["-p", "no:terminal", "-p", "no:cacheprovider", "--rootdir", os.path.dirname(HERE), "-c", os.path.join(os.path.dirname(HERE), "pyproject.toml"),
                           HERE, *ARGUMENTS], plugins=[Tap()])

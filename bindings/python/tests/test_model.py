@@ -123,6 +123,9 @@ def test_wrong_kinds_of_source():
             libinfer.Model.open(source)
     with pytest.raises(libinfer.FileError):
         libinfer.Model.open(10**6) # no such descriptor
+    for number in (2**64, -2**65): # ctypes would take it for 0
+        with pytest.raises(OverflowError):
+            libinfer.Model.open(number)
 
 
 class Raises(Exception):

@@ -122,6 +122,76 @@ def test_a_callback_must_not_step(scheduler):
     assert len(failures) >= 8
 
 
+def test_a_callback_must_not_wait_for_events(model, answer):
+    """Also when a thread steps: it is the one that would have to make them."""
+    failures, done = [], threading.Event()
+    with libinfer.Scheduler(model).start() as scheduler:
+        def wait(request, event):
+            if event.kind == END:
+                other = scheduler.submit(PROMPT, max_tokens=24)
+                try:
+                    other.result()
+                except libinfer.StateError as error:
+                    failures.append(error)
+                others.append(other)
+                done.set()
+
+        others = []
+        scheduler.submit(PROMPT, max_tokens=1, callback=wait)
+        assert done.wait(60)
+        assert failures and "a callback" in str(failures[0])
+        assert others[0].result()[0].text == answer
+
+
+def test_events_that_come_before_submit_has_returned(model):
+    """The thread that steps may be through with a request before the one that submits it goes on."""
+    class Late(type(threading.Condition())):
+        def __enter__(self):
+            if threading.current_thread() is threading.main_thread() and not late:
+                late.append(True)
+                deadline = time.monotonic() + 60
+                while scheduler.info.finished == 0 and time.monotonic() < deadline:
+                    time.sleep(0.001)
+                time.sleep(0.05) # it waits for work again
+            return super().__enter__()
+
+    late, done = [True], threading.Event()
+    with libinfer.Scheduler(model) as scheduler:
+        scheduler._changed = Late()
+        scheduler.start()
+        late.clear()
+        scheduler.submit(PROMPT, max_tokens=1, callback=lambda request, event: done.set() if event.kind == END else None)
+        assert late and done.wait(60)
+
+
+def test_closing_wakes_who_waits(model):
+    scheduler = libinfer.Scheduler(model)
+    waiters = [threading.Thread(target=scheduler.wait, daemon=True) for _ in range(3)]
+    for waiter in waiters:
+        waiter.start()
+    time.sleep(0.05) # until they do: one that comes later is told that it is closed
+    scheduler.close()
+    for waiter in waiters:
+        waiter.join(60)
+        assert not waiter.is_alive()
+
+
+def test_a_sampling_callback_must_not_step(scheduler, answer):
+    failures = []
+
+    def again(logits, ids):
+        for call in (scheduler.step, scheduler.wait):
+            with pytest.raises(libinfer.StateError, match="a callback of the scheduler must not") as caught:
+                call()
+            failures.append(caught.value)
+
+    other = scheduler.submit(PROMPT, max_tokens=24)
+    scheduler.submit(PROMPT, max_tokens=2, sampling=libinfer.Sampling(callback=again))
+    while scheduler.step():
+        pass
+    assert len(failures) == 4 and other.result()[0].text == answer
+
+
 def test_logits_callback_that_raises(scheduler, answer):
     def bad(logits, ids):
         raise Raises("no")

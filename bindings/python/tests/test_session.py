@@ -100,6 +100,28 @@ def test_tokens_and_truncate(prompted):
         prompted.tokens(-1)
 
 
+class Index:
+    """As NumPy's integers."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+def test_numbers_of_other_kinds(model, prompted):
+    assert prompted.tokens(Index(2), Index(3)) == prompted.tokens(2, 3)
+    prompted.truncate(Index(5))
+    assert len(list(prompted.generate(Index(2)))) == 4
+    assert model.session(n_ctx=Index(9)).info.n_ctx == 9
+    for wrong in (1.0, "1", None):
+        with pytest.raises(TypeError):
+            prompted.truncate(wrong)
+        with pytest.raises(TypeError):
+            prompted.generate(wrong)
+
+
 def test_append_refuses(prompted):
     for wrong in ([99999], [-5]):
         with pytest.raises(libinfer.TokenError):
@@ -150,8 +172,10 @@ def test_logits(prompted):
     assert (len(view), view.format, view.readonly, view.itemsize) == (1536, "f", True, 4)
     values = view.tolist()
     assert values.index(max(values)) == GREEDY["ids"][0] == prompted.sample().id
-    with pytest.raises(libinfer.ArgumentError):
-        prompted.logits(1)
+    for row in (1, -2):
+        with pytest.raises(libinfer.ArgumentError) as caught:
+            prompted.logits(row)
+        assert caught.value.place == "row"
 
 
 def test_rows_of_logits(model):

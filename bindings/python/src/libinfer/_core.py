@@ -12,13 +12,13 @@ import _thread
 import ctypes
 import itertools
 import operator
-import signal
 import sys
-import threading
 import weakref
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from ctypes import byref
+from threading import RLock, local
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from . import _c, errors
@@ -33,13 +33,15 @@ else:
 Buffer = Any  # what supports the buffer protocol (typing has a name for it from Python 3.12 on)
 
 
-class _ThreadState(threading.local):
-    depth = 0                                # callbacks that this thread is inside
+class _ThreadState(local):
+    depth = 0                                # callbacks that this thread is inside, or waits for the end of a call that may have some
     raised: BaseException | None = None   # by the last of them
+    stepping = False                         # inside a scheduler's step: its callbacks run here
+    caller: Any = None                       # of a helper thread: the _calls._Call that it makes for another one
 
 
 state = _ThreadState()
-_deferred: deque[tuple[Callable[[int], None], int]] = deque()
+_deferred: deque[tuple[Callable[[int], None], ctypes.c_void_p]] = deque()
 _numbers = itertools.count(1)
 
 
@@ -48,29 +50,43 @@ def number() -> int:
     return next(_numbers)
 
 
-def _drop(release: Callable[[int], None], value: int) -> None:
+def _drop(release: Callable[[int], None], slot: ctypes.c_void_p) -> None:
     # The garbage collector may run inside a callback, where the library must not be called.
+    if slot.value is None:
+        return
     if state.depth:
-        _deferred.append((release, value))
+        _deferred.append((release, slot))
     else:
-        release(value)
+        release(slot.value)
 
 
 def _drop_deferred() -> None:
-    while _deferred and not state.depth:
-        release, value = _deferred.popleft()
-        release(value)
+    while not state.depth:
+        try:
+            release, slot = _deferred.popleft()
+        except IndexError: # another thread may have taken the last
+            return
+        release(slot.value or 0)
 
 
 class Handle:
-    """One reference on a handle of the library, dropped when the last Python reference on this object is."""
+    """One reference on a handle of the library, dropped when the last Python reference on this object is. It is there before the call that fills it: whatever a
+    signal handler raises when that ends, somebody owns what it gave."""
 
-    __slots__ = ("__weakref__", "_as_parameter_", "value")
+    __slots__ = ("__weakref__", "_as_parameter_")
 
-    def __init__(self, value: int, release: Callable[[int], None]) -> None:
-        self.value = value
-        self._as_parameter_ = ctypes.c_void_p(value)
-        weakref.finalize(self, _drop, release, value).atexit = False
+    def __init__(self, release: Callable[[int], None]) -> None:
+        self._as_parameter_ = ctypes.c_void_p()
+        weakref.finalize(self, _drop, release, self._as_parameter_).atexit = False
+
+    @property
+    def value(self) -> int | None:
+        return self._as_parameter_.value
+
+    @property
+    def out(self) -> Any:
+        """What functions take that give one."""
+        return byref(self._as_parameter_)
 
 
 def call(function: Any, *args: Any) -> None:
@@ -97,6 +113,8 @@ def fill(struct: Any, **values: Any) -> None:
     for name, value in values.items():
         if name not in fields:
             raise errors.UnsupportedError(f"this package does not know the option {name}", place=name)
+        if hasattr(value, "__index__"):
+            value = operator.index(value) # NumPy's integers too
         setattr(struct, name, value)
         if isinstance(value, int) and getattr(struct, name) != value:
             raise OverflowError(f"{name}: {int(value)} does not fit")
@@ -104,6 +122,7 @@ def fill(struct: Any, **values: Any) -> None:
 
 def u64(value: int) -> int:
     """A number as uint64_t parameters take it."""
+    value = operator.index(value)
     if not 0 <= value < 2**64:
         raise OverflowError(f"{value} is negative or too large")
     return value
@@ -120,6 +139,12 @@ class Inside:
         if error is not None:
             state.raised = error
         return True
+
+
+def host(function: Callable[..., T], *args: Any) -> T:
+    """Runs the host's code for a callback: on the thread that made the call."""
+    caller = state.caller
+    return function(*args) if caller is None else caller.ask(function, args)
 
 
 def encode(text: str) -> bytes:
@@ -156,21 +181,27 @@ class Object:
     def __init__(self) -> None:
         raise TypeError(f"{type(self).__name__} objects are made by the functions that give one, not by calling the class")
 
-    @classmethod
-    def _wrap(cls: type[ObjectT], value: int | None) -> ObjectT:
-        """Takes over one reference."""
-        self = cls.__new__(cls)
-        self._take(value)
-        return self
+    def _make(self, function: Any, *args: Any) -> None:
+        """Calls a function that gives the handle by its last but one parameter."""
+        handle = Handle(getattr(lib, f"infer_{self._KIND}_release"))
+        call(function, *args, handle.out)
+        assert handle.value, "the library gave no handle"
+        self._handle = handle
 
-    def _take(self, value: int | None) -> None:
-        assert value, "the library gave no handle"
-        self._handle = Handle(value, getattr(lib, f"infer_{self._KIND}_release"))
+    @classmethod
+    def _made(cls: type[ObjectT], function: Any, *args: Any) -> ObjectT:
+        self = cls.__new__(cls)
+        self._make(function, *args)
+        return self
 
     @classmethod
     def _borrow(cls: type[ObjectT], value: int) -> ObjectT:
         """Adds a reference on what the library lent."""
-        return cls._wrap(getattr(lib, f"infer_{cls._KIND}_ref")(value))
+        self = cls.__new__(cls)
+        handle = Handle(getattr(lib, f"infer_{cls._KIND}_release"))
+        handle._as_parameter_.value = getattr(lib, f"infer_{cls._KIND}_ref")(value)
+        self._handle = handle
+        return self
 
     @property
     def _h(self) -> Handle:
@@ -210,13 +241,34 @@ class Cancel(Object):
 
     _KIND = "cancel"
 
+    _followers: set[Cancel]
+    _idle: list[Cancel]  # followers of calls that have ended: to drop and make one for each call would take longer than a call
+
     def __init__(self) -> None: # pylint: disable=super-init-not-called
-        out = ctypes.c_void_p()
-        call(lib.infer_cancel_create, byref(out))
-        self._take(out.value)
+        self._make(lib.infer_cancel_create)
+        self._followers, self._idle = set(), []
 
     def set(self) -> None:
         lib.infer_cancel_set(self._h)
+        for flag in tuple(self._followers):
+            flag.set()
+
+    @contextmanager
+    def _follower(self) -> Iterator[Cancel]:
+        """A flag for one call: set when this one is, or alone."""
+        try:
+            flag = self._idle.pop()
+            flag.clear()
+        except IndexError:
+            flag = Cancel()
+        self._followers.add(flag)
+        try:
+            if self.is_set:
+                flag.set()
+            yield flag
+        finally:
+            self._followers.discard(flag)
+        self._idle.append(flag)
 
     def clear(self) -> None:
         """Makes it ready for use again."""
@@ -231,77 +283,11 @@ def cancel_arg(cancel: Cancel | None) -> Handle | None:
     return None if cancel is None else cancel._h
 
 
-def make(kind: type[ObjectT], function: Any, *args: Any, cancel: Cancel | None | bool = False) -> ObjectT:
-    """The handle that a function gives by its last but one parameter. cancel: unless False, goes before that one, and the call is interruptible."""
-    out = ctypes.c_void_p()
-    if isinstance(cancel, bool):
-        call(function, *args, byref(out))
-    else:
-        interruptible(cancel, lambda flag: call(function, *args, cancel_arg(flag), byref(out)))
-    return kind._wrap(out.value)
-
-
-def _takes_signals() -> bool:
-    """Whether Ctrl-C raises something in this thread: it is the main one, and not inside a callback."""
-    return threading.current_thread() is threading.main_thread() and not state.depth and callable(signal.getsignal(signal.SIGINT))
-
-
-def interruptible(cancel: Cancel | None, work: Callable[[Cancel | None], T]) -> T:
-    """work(cancel), on another thread while the main thread waits where Ctrl-C reaches it: that sets the flag, so that the call ends at once. What the signal
-    handler raised comes out when it has."""
-    if not _takes_signals():
-        return work(cancel)
-    flag = cancel if cancel is not None else Cancel()
-    was_set = flag.is_set
-    result: dict[str, Any] = {}
-    claimed, done = threading.Lock(), threading.Lock()
-    done.acquire() # pylint: disable=consider-using-with
-
-    def run() -> None:
-        if not claimed.acquire(blocking=False): # pylint: disable=consider-using-with
-            return
-        try:
-            result["value"] = work(flag)
-        except BaseException as error: # pylint: disable=broad-exception-caught
-            result["error"] = error
-        finally:
-            done.release()
-
-    try:
-        _thread.start_new_thread(run, ())
-        done.acquire() # pylint: disable=consider-using-with
-    except BaseException:
-        if not claimed.acquire(blocking=False): # it runs
-            flag.set()
-            _wait_for(done, result)
-            if not was_set:
-                flag.clear()
-        raise
-    if "error" in result:
-        try:
-            raise result["error"]
-        finally:
-            result.clear() # no cycle from the traceback to here
-    return result["value"] # type: ignore[no-any-return]
-
-
-def _wait_for(lock: Any, result: dict[str, Any]) -> None:
-    """Waits, whatever signal handlers raise: the call is about to end, and what it uses must stay until then. The result says whether it has: a handler may have
-    raised when the lock had just been taken, and then nobody gives it back."""
-    while True:
-        try:
-            while not result:
-                lock.acquire(timeout=0.05)
-            return
-        except BaseException: # pylint: disable=broad-exception-caught
-            continue
-
-
 class Exclusive:
     """One thread at a time; a second one waits. A callback that comes back to the object it is called from is told so instead of waiting for ever."""
 
     def __init__(self, what: str) -> None:
-        self._lock: Any = threading.RLock()
+        self._lock: Any = RLock()
         self._what = what
 
     def __call__(self) -> Any:
@@ -374,7 +360,7 @@ def _on_logits(user: int, logits: Any, vocab_size: int, ids: Any, count: int) ->
         copy[:] = ctypes.string_at(address, size)
         seen = ctypes.string_at(ids, count * ctypes.sizeof(ctypes.c_int32)) if count else b""
         try:
-            sampler.function(memoryview(copy).cast("f"), memoryview(seen).cast("i"))
+            host(sampler.function, memoryview(copy).cast("f"), memoryview(seen).cast("i"))
         except BaseException as error:
             sampler.raised = error if sampler.keeps else None
             raise

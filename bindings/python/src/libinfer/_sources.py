@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, Callable, Union
 
 from . import _c
-from ._core import Buffer, Inside, Pinned, address_of, encode, number, text_at
+from ._core import Buffer, Inside, Pinned, address_of, encode, fill, host, number, text_at
 
 #: A path; what supports the buffer protocol (bytes, mmap: the file itself); a descriptor; a binary file object; or a function that gives bytes or a file
 #: object for a name, and raises FileNotFoundError for names that it does not know (IsADirectoryError for folders). Anything else that it raises ends the call.
@@ -63,10 +63,10 @@ def _on_open(user: int, name: int, name_len: int, out: Any) -> int:
     status = _c.INFER_ERROR_HOST
     with Inside():
         try:
-            content = _openers[user](text_at(name, name_len))
+            content = host(_openers[user], text_at(name, name_len))
         except (FileNotFoundError, IsADirectoryError, KeyError): # the library asks for names that may be there, and of a folder for what is in it
             return _c.INFER_ERROR_NOT_FOUND
-        stream, key = _Stream(content), number()
+        stream, key = host(_Stream, content), number()
         _streams[key] = stream
         made = out.contents
         made.length = stream.length
@@ -84,7 +84,7 @@ def _on_read(user: int, offset: int, dst: int, length: int) -> int:
     status = _c.INFER_ERROR_HOST
     with Inside():
         stream = _streams[user]
-        whole = stream.file is None or stream.read(offset, dst, length)
+        whole = stream.file is None or host(stream.read, offset, dst, length)
         status = _c.INFER_OK if whole else _c.INFER_ERROR_TRUNCATED
     return status
 
@@ -102,11 +102,6 @@ _READ = _FIELDS["read"](_on_read)
 _RELEASE = _FIELDS["release"](_on_release)
 
 
-def has_callbacks(source: Source) -> bool:
-    """Whether opening runs Python code of the host's."""
-    return callable(source) or (hasattr(source, "read") and not _is_buffer(source))
-
-
 @contextmanager
 def opened(source: Source, name: str = "") -> Iterator[_c.infer_source]:
     """The source as the library takes it, for one call. name: of what has none by itself; messages and the parts of split files go by it."""
@@ -121,7 +116,7 @@ def opened(source: Source, name: str = "") -> Iterator[_c.infer_source]:
         keep = encode(name)
         made.name, made.name_len = address_of(keep), len(keep)
         if isinstance(source, int):
-            made.kind, made.descriptor = _c.INFER_SOURCE_DESCRIPTOR, source
+            fill(made, kind=_c.INFER_SOURCE_DESCRIPTOR, descriptor=source)
         else:
             key = number()
             _openers[key] = source if callable(source) else _only(name, source)

@@ -1,7 +1,6 @@
 """Engines: device, threads, memory of computed state, log."""
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import weakref
@@ -9,7 +8,8 @@ from ctypes import byref
 from typing import Callable
 
 from . import _c
-from ._core import LOG_CALLBACK, Cancel, Object, add_logger, address_of, call, cancel_arg, fill, interruptible, new, remove_logger
+from ._calls import interruptible
+from ._core import LOG_CALLBACK, Cancel, Object, add_logger, address_of, call, cancel_arg, fill, new, remove_logger
 from ._library import lib
 from .enums import Cpu, LogLevel, Numerics
 from .records import CacheStats, EngineInfo
@@ -65,14 +65,12 @@ class Engine(Object):
         if log is not None:
             key = add_logger(_log_function(log))
             options.log, options.log_user, options.log_level = LOG_CALLBACK, key, int(log_level)
-        out = ctypes.c_void_p()
         try:
-            call(lib.infer_engine_create, byref(options), byref(out))
+            self._make(lib.infer_engine_create, byref(options))
         except BaseException:
             if key is not None:
                 remove_logger(key)
             raise
-        self._take(out.value)
         if key is not None: # as long as anything keeps this object or its handle: models keep the object
             weakref.finalize(self, remove_logger, key).atexit = False
 

@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 from collections.abc import AsyncIterator, Iterator
 from ctypes import byref
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import _c, errors
-from ._core import Cancel, call, cancel_arg, interruptible, new, text_at
+from ._calls import interruptible
+from ._core import Cancel, Handle, call, cancel_arg, new, text_at
 from ._library import lib
 from .enums import EventKind, Finish
 from .sampling import Logprob, logprobs_at
@@ -38,7 +40,7 @@ def _event(c: _c.infer_event) -> Event:
 
 class Generation(Iterator[Event]):
     """An answer that is being made: an iterator of events, also for `async for`. Each next() computes one token, or one chunk of the prompt. After an
-    exception (CancelledError, KeyboardInterrupt) iterating may go on."""
+    exception (CancelledError, KeyboardInterrupt) iterating may go on: no event is lost."""
 
     def __init__(self, session: Session, cancel: Cancel | None) -> None:
         """Of the answer that the session is making."""
@@ -54,52 +56,78 @@ class Generation(Iterator[Event]):
         return self
 
     def __next__(self) -> Event:
-        if self.finish_reason is not None:
-            raise StopIteration
+        while self.finish_reason is None:
+            self._ready(self._cancel)
+            event = self._take()
+            if event is not None: # else another thread was quicker
+                return event
+        raise StopIteration
+
+    def _ready(self, cancel: Cancel | None) -> None:
+        """Computes the next event, unless that was done: something was raised before the host had it."""
         session = self._session
-        event = new(_c.infer_event)
         with session._exclusive():
+            if self.finish_reason is not None:
+                return
             if session._serial != self._serial:
                 raise errors.StateError("the session is making another answer now")
-            session._drop_views()
-            handle = session._h
-            if self._prefill and session._sampler is None:
-                interruptible(self._cancel, lambda flag: call(lib.infer_generate_next, handle, byref(event), cancel_arg(flag)))
-            else:
-                call(lib.infer_generate_next, handle, byref(event), cancel_arg(self._cancel))
-            made = _event(event) # inside: the event borrows from the session
-        if made.kind == EventKind.TOKEN:
+            if session._event is None:
+                session._drop_views()
+                self._compute(session, session._h, cancel)
+
+    def _compute(self, session: Session, handle: Handle, cancel: Cancel | None) -> None:
+        out = new(_c.infer_event)
+
+        def work(flag: Cancel | None) -> None:
+            try:
+                call(lib.infer_generate_next, handle, byref(out), cancel_arg(flag))
+            finally:
+                if out.kind: # whatever a signal handler has raised
+                    try:
+                        session._event = _event(out)
+                    except BaseException: # or raises just now
+                        session._event = _event(out)
+                        raise
+
+        if self._prefill or session._sampler is not None: # long, or comes back to the host's code
+            interruptible(cancel, work)
+        else:
+            work(cancel)
+
+    def _take(self) -> Event | None:
+        """The event that is there. No call is in here: between two of them a signal handler may raise, and the event would be lost."""
+        session = self._session
+        made, session._event = session._event, None
+        if made is None:
+            return None
+        if made.kind == _c.INFER_EVENT_TOKEN:
             self._prefill = False
-            self.ids.append(made.id)
-        elif made.kind == EventKind.DONE:
+            self.ids += [made.id]
+        elif made.kind == _c.INFER_EVENT_DONE:
             self.finish_reason, self.stop_index = made.finish_reason, made.stop_index
         return made
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        while True:
-            event = await self._anext()
-            if event is None:
-                return
-            yield event
+        while self.finish_reason is None:
+            await self._until_ready()
+            event = self._take()
+            if event is not None:
+                yield event
 
-    async def _anext(self) -> Event | None:
-        """next() on another thread. A cancelled task has ended it before it goes on."""
-        own = Cancel() if self._cancel is None else None
-        if own is not None:
-            self._cancel = own
-        work = asyncio.ensure_future(asyncio.to_thread(next, self, None))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            assert self._cancel is not None
-            self._cancel.set()
-            with contextlib.suppress(errors.Error):
-                await work
-            self._cancel.clear()
-            raise
-        finally:
-            if own is not None:
-                self._cancel = None
+    async def _until_ready(self) -> None:
+        """_ready() on another thread. A cancelled task has ended that call before it goes on."""
+        with Cancel() if self._cancel is None else self._cancel._follower() as flag:
+            work = asyncio.get_running_loop().run_in_executor(None, contextvars.copy_context().run, self._ready, flag)
+            try:
+                await asyncio.shield(work)
+            except asyncio.CancelledError:
+                flag.set()
+                while not work.done():
+                    with contextlib.suppress(asyncio.CancelledError): # a second one
+                        await asyncio.wait([work])
+                if not work.cancelled():
+                    work.exception() # has been looked at
+                raise
 
     def stream(self) -> TextStream:
         """The same answer as pieces of text."""

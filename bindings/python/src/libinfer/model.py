@@ -7,7 +7,8 @@ from ctypes import byref
 from typing import Any, NamedTuple
 
 from . import _c, errors
-from ._core import Cancel, Floats, Object, address_of, call, cancel_arg, encode, fill, int_array, interruptible, make, new
+from ._calls import interruptible
+from ._core import Cancel, Floats, Object, address_of, call, cancel_arg, encode, fill, int_array, new
 from ._library import lib
 from ._sources import Source
 from .adapters import Adapter
@@ -132,9 +133,8 @@ class Model(Object):
         cache_insert: bool = True,
     ) -> Session:
         """An empty session. Fields of infer_session_options."""
-        options, out = session_options(n_ctx, kv_type, kv_recent, salt, cache_lookup, cache_insert), ctypes.c_void_p()
-        call(lib.infer_session_create, self._h, byref(options), byref(out))
-        return Session._of(out.value, self)
+        options = session_options(n_ctx, kv_type, kv_recent, salt, cache_lookup, cache_insert)
+        return Session._made(lib.infer_session_create, self._h, byref(options))._of(self)
 
     def open_adapter(self, source: Source, *, name: str = "", map: Map = Map.AUTO, cancel: Cancel | None = None) -> Adapter:
         """Opens a LoRA, a steering vector, a soft prompt or a prefix."""
@@ -146,7 +146,7 @@ class Model(Object):
         """One that is open for the model and has this content (AdapterInfo.hash)."""
         if len(hash) != 16:
             raise ValueError("an adapter's hash has 16 bytes")
-        made = make(Adapter, lib.infer_adapter_find, self._h, bytes(hash))
+        made = Adapter._made(lib.infer_adapter_find, self._h, bytes(hash))
         made._model = self
         return made
 

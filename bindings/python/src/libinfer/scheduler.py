@@ -13,7 +13,8 @@ from ctypes import byref
 from typing import Any, Callable, NamedTuple
 
 from . import _c, errors
-from ._core import Cancel, Handle, Object, Sampler, address_of, call, cancel_arg, encode, fill, int_array, interruptible, make, new, state, text_at, unraisable
+from ._calls import interruptible
+from ._core import Cancel, Handle, Object, Sampler, address_of, call, cancel_arg, encode, fill, int_array, new, state, text_at, unraisable
 from ._library import lib
 from .adapters import Adapter, AdapterUse, use_array
 from .enums import Finish, KvType, RequestEventKind
@@ -71,10 +72,10 @@ class Request(Object):
     _KIND = "request"
     _scheduler: Scheduler
     _sampler: Sampler | None
-    _keep: Any
     _callback: RequestCallback | None
     _reading: threading.Lock
     _ended: bool
+    _unread: RequestEvent | None  # read, and not given out: something was raised just then
 
     def cancel(self) -> None:
         """Ends it before the next batch; its events DONE and END still come."""
@@ -87,46 +88,60 @@ class Request(Object):
     @property
     def ended(self) -> bool:
         """Whether END was told."""
-        return self._ended
+        return self._ended and self._unread is None
 
     def checkpoint(self, choice: int = 0) -> Checkpoint:
         """With keep=True, once the choice is done: its state."""
-        made = make(Checkpoint, lib.infer_request_checkpoint, self._h, choice)
+        made = Checkpoint._made(lib.infer_request_checkpoint, self._h, choice)
         made._model, made._sampler = self._scheduler.model, self._sampler
         return made
 
-    def _poll(self) -> RequestEvent | None:
-        """The next event, if there is one."""
+    def _poll(self) -> bool:
+        """Whether there is an event to be taken now."""
         out = new(_c.infer_request_event)
         with self._reading: # the event borrows until the next is read
-            if self._ended:
-                return None
-            try:
-                call(lib.infer_request_next, self._h, byref(out))
-            except errors.NotFoundError:
-                return None
-            event = self._event(out)
-            self._ended = event.kind == RequestEventKind.END
-            return event
+            if self._unread is None and not self._ended:
+                try:
+                    call(lib.infer_request_next, self._h, byref(out))
+                except errors.NotFoundError:
+                    return False
+                finally:
+                    if out.kind: # whatever a signal handler has raised
+                        try:
+                            self._keep(out)
+                        except BaseException: # or raises just now
+                            self._keep(out)
+                            raise
+            return self._unread is not None
+
+    def _keep(self, out: _c.infer_request_event) -> None:
+        self._unread = event = self._event(out)
+        self._ended = event.kind == RequestEventKind.END
+        if event.error is not None and self._sampler is not None:
+            self._sampler.raised = None
+
+    def _take(self) -> RequestEvent | None:
+        event, self._unread = self._unread, None # no call behind this: no signal handler raises before the host has it
+        return event
 
     def _event(self, c: _c.infer_request_event) -> RequestEvent:
         error: BaseException | None = None
         if c.error:
             error = errors.from_c(c.error.contents.code, c.error.contents)
             if self._sampler is not None:
-                error.__cause__, self._sampler.raised = self._sampler.raised, None
+                error.__cause__ = self._sampler.raised
         finish = Finish(c.finish_reason) if c.kind == _c.INFER_REQUEST_EVENT_DONE else None
         return RequestEvent(RequestEventKind(c.kind), c.choice, c.id, text_at(c.text, c.text_len), c.done, c.total, c.logprob,
                             logprobs_at(c.top, c.top_count), finish, c.stop_index, error)
 
-    def _next(self) -> RequestEvent | None:
-        """Waits for the next event; None after END."""
+    def _next(self) -> bool:
+        """Waits for an event to be taken; False after END."""
         scheduler = self._scheduler
         while True:
             with scheduler._changed: # whoever steps tells of it under this lock
-                event = self._poll()
-                if event is not None or self._ended:
-                    return event
+                if self._poll() or self._ended:
+                    return self._unread is not None
+                scheduler._no_callback("wait for events")
                 if scheduler._run is not None:
                     if scheduler._run.failure is not None:
                         raise errors.StateError(f"the thread that steps has ended: {scheduler._run.failure}") from scheduler._run.failure
@@ -144,8 +159,10 @@ class Request(Object):
     def __iter__(self) -> Iterator[RequestEvent]:
         if self._callback is not None:
             raise errors.StateError("the request's events go to its callback")
-        while (event := self._next()) is not None:
-            yield event
+        while self._next():
+            event = self._take()
+            if event is not None: # else another thread was quicker
+                yield event
 
     def stream(self, choice: int = 0) -> Iterator[str]:
         """Pieces of the text of one choice."""
@@ -189,14 +206,13 @@ class Scheduler(Object):
         spill_path: str | os.PathLike[str] | None = None,
     ) -> None:
         """Fields of infer_scheduler_options. Times are those of time.monotonic."""
-        options, out = new(_c.infer_scheduler_options), ctypes.c_void_p()
+        options = new(_c.infer_scheduler_options)
         fill(options, max_active=max_active, max_waiting=max_waiting, step_elements=step_elements, kv_budget=kv_budget, reserve_tokens=reserve_tokens)
         options.clock = _CLOCK
         spill = os.fsencode(spill_path) if spill_path is not None else None
         if spill is not None:
             options.spill_path, options.spill_path_len = address_of(spill), len(spill)
-        call(lib.infer_scheduler_create, model._h, byref(options), byref(out))
-        self._take(out.value)
+        self._make(lib.infer_scheduler_create, model._h, byref(options))
         self._model = model
         self._changed = threading.Condition()      # after each step, and when the runner or the scheduler ends
         self._delivering = threading.Lock()
@@ -250,7 +266,7 @@ class Scheduler(Object):
         """Puts a request into the queue. prompt: text, token ids, or messages of a conversation. Fields of infer_request_options; time_limit in seconds.
         callback(request, event) is called on the thread that steps; without one, iterate the request. What a callback raises cancels its request and comes out
         of step(), or goes to sys.unraisablehook when a thread steps."""
-        options, out = new(_c.infer_request_options), ctypes.c_void_p()
+        options = new(_c.infer_request_options)
         flags = (_c.INFER_REQUEST_IGNORE_EOS * ignore_eos | _c.INFER_REQUEST_SHOW_SPECIAL * show_special | _c.INFER_REQUEST_ECHO * echo
                  | _c.INFER_REQUEST_CONTINUE * continue_checkpoint | _c.INFER_REQUEST_KEEP * keep | _c.INFER_REQUEST_PROMPT_ONLY * prompt_only
                  | _c.INFER_REQUEST_PROMPT_LOGPROBS * prompt_logprobs)
@@ -272,9 +288,12 @@ class Scheduler(Object):
         if sampling is not None:
             drawn, sampler = sampling_struct(sampling)
             options.sampling = ctypes.pointer(drawn)
-        call(lib.infer_scheduler_submit, self._h, byref(options), byref(out))
-        request = Request._wrap(out.value)
-        request._scheduler, request._sampler, request._callback, request._ended = self, sampler, callback, False
+        if sampler is not None:
+            sampler.keeps = True
+        handle = self._h
+        # It reads the clock, which is Python: hence on a helper thread. It tokenizes, and cannot be stopped.
+        request = interruptible(None, lambda _: Request._made(lib.infer_scheduler_submit, handle, byref(options)), lambda: None)
+        request._scheduler, request._sampler, request._callback, request._ended, request._unread = self, sampler, callback, False, None
         request._reading = threading.Lock()
         del alive
         with self._changed:
@@ -282,24 +301,31 @@ class Scheduler(Object):
                 self._listening.append(request)
             self._sampled = [other for other in self._sampled if not other.closed and not other.info.ended]
             if sampler is not None:
-                sampler.keeps = True
                 self._sampled.append(request)
+        if callback is not None: # another thread may have computed everything before this one was listening
+            lib.infer_scheduler_wake(handle)
         return request
 
     def step(self, cancel: Cancel | None = None) -> bool:
         """Computes one batch and calls callbacks. Whether there is more to do."""
-        if self._inside == threading.get_ident():
-            raise errors.StateError("a callback of the scheduler must not step it")
+        self._no_callback("step it")
         try:
             return self._compute(cancel)
         finally:
             self._deliver()
 
+    def _no_callback(self, what: str) -> None:
+        """Of what would wait for itself for ever."""
+        if state.stepping or self._inside == threading.get_ident():
+            raise errors.StateError(f"a callback of the scheduler must not {what}")
+
     def _compute(self, cancel: Cancel | None) -> bool:
         more, handle = ctypes.c_int32(), self._h
+        state.stepping = True
         try:
             interruptible(cancel, lambda flag: call(lib.infer_scheduler_step, handle, byref(more), cancel_arg(flag)))
         finally:
+            state.stepping = False
             with self._changed:
                 self._changed.notify_all()
         return bool(more.value)
@@ -312,14 +338,15 @@ class Scheduler(Object):
             try:
                 for request in list(self._listening):
                     try:
-                        while not request.closed and (event := request._poll()) is not None:
-                            assert request._callback is not None
+                        while not request.closed and request._poll():
+                            event = request._take()
+                            assert request._callback is not None and event is not None
                             request._callback(request, event)
                     except BaseException as error: # pylint: disable=broad-exception-caught
                         if not request._ended and not request.closed:
                             request.cancel()
                         raised = raised or error
-                    if request._ended or request.closed:
+                    if request.ended or request.closed:
                         with self._changed:
                             self._listening.remove(request)
             finally:
@@ -328,8 +355,14 @@ class Scheduler(Object):
             raise raised
 
     def wait(self) -> None:
-        """Sleeps until there is work, or wake() is called."""
-        call(lib.infer_scheduler_wait, self._h)
+        """Sleeps until there is work, or wake() is called, or the scheduler is closed."""
+        self._no_callback("wait")
+        handle = self._h
+        try:
+            interruptible(None, lambda _: call(lib.infer_scheduler_wait, handle), lambda: lib.infer_scheduler_wake(handle))
+        finally:
+            if self.closed: # the next one that waits
+                lib.infer_scheduler_wake(handle)
 
     def wake(self) -> None:
         lib.infer_scheduler_wake(self._h)
@@ -360,10 +393,13 @@ class Scheduler(Object):
         """Stops the thread and ends all requests as cancelled."""
         if self._inside == threading.get_ident():
             raise errors.StateError("a callback of the scheduler must not close it")
-        run = self._run
+        run, handle = self._run, self._handle
         if run is not None:
             run.stop()
         super().close()
+        if handle is not None: # who waits
+            lib.infer_scheduler_wake(handle)
+        del handle
         self._run = None # only now: who waits for events must not begin to step
         del run
         try:

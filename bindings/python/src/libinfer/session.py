@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _c, errors
+from ._calls import interruptible
 from ._core import (
     Buffer,
     Cancel,
@@ -26,15 +27,13 @@ from ._core import (
     encode,
     fill,
     int_array,
-    interruptible,
-    make,
     new,
     u64,
 )
 from ._library import lib
 from .adapters import Adapter, AdapterUse, use_array
 from .enums import AdapterMode, KvType, Rows
-from .generation import Generation, TextStream
+from .generation import Event, Generation, TextStream
 from .records import CacheReport, SessionInfo
 from .sampling import Logprob, Sample, Sampling, generate_options, logprobs_at, sampling_struct
 from .text import Message, message_array, render_options
@@ -100,13 +99,13 @@ class Session(Object):
     _model: Model
     _sampler: Sampler | None
     _exclusive: Exclusive
-    _serial: int
+    _serial: int            # of the answer
+    _event: Event | None    # of it, not given out
     _views: list[tuple[Floats, weakref.ref[Any]]]
 
-    @classmethod
-    def _of(cls, value: int | None, model: Model, sampler: Sampler | None = None) -> Session:
-        self = cls._wrap(value)
-        self._model, self._sampler, self._exclusive, self._serial, self._views = model, sampler, Exclusive("session"), 0, []
+    def _of(self, model: Model, sampler: Sampler | None = None) -> Session:
+        """Once it has its handle."""
+        self._model, self._sampler, self._exclusive, self._serial, self._event, self._views = model, sampler, Exclusive("session"), 0, None, []
         return self
 
     @property
@@ -210,11 +209,9 @@ class Session(Object):
 
     def fork(self) -> Session:
         """A second session with the same elements, state, logits and sampling; state is shared until one side changes it."""
-        out = ctypes.c_void_p()
         with self._exclusive():
             self._drop_views()
-            call(lib.infer_session_fork, self._h, byref(out))
-            return type(self)._of(out.value, self._model, self._sampler)
+            return type(self)._made(lib.infer_session_fork, self._h)._of(self._model, self._sampler)
 
     # Adapters
 
@@ -262,7 +259,10 @@ class Session(Object):
         (ValueError then); while something else holds on to it, a slice or a NumPy array, using the session raises BufferError."""
         with self._exclusive():
             if row < 0:
-                row = max(row + self._info(_c.infer_session_info).logits_rows, 0)
+                rows = self._info(_c.infer_session_info).logits_rows
+                if rows and row < -rows:
+                    raise errors.ArgumentError(f"{row}: the last step gave {rows} rows of logits", place="row")
+                row = max(row + rows, 0) # of none: the library says so
             pointer = ctypes.POINTER(ctypes.c_float)()
             handle = self._h
             call(lib.infer_session_logits, handle, u64(row), byref(pointer), None)
@@ -285,7 +285,11 @@ class Session(Object):
         out = new(_c.infer_sample_result)
         with self._exclusive():
             self._drop_views()
-            call(lib.infer_session_sample, self._h, byref(out))
+            handle = self._h
+            if self._sampler is None:
+                call(lib.infer_session_sample, handle, byref(out))
+            else: # which runs the host's code
+                interruptible(None, lambda _: call(lib.infer_session_sample, handle, byref(out)))
             return Sample(out.id, out.logprob, logprobs_at(out.top, out.top_count))
 
     def score(self, ids: Iterable[int], *, top_logprobs: int = 0, cancel: Cancel | None = None) -> Score:
@@ -333,6 +337,7 @@ class Session(Object):
             call(lib.infer_generate_begin, self._h, byref(options))
             del keep
             self._serial += 1
+            self._event = None
             return Generation(self, cancel)
 
     def stream(self, max_tokens: int = 0, **options: Any) -> TextStream:
@@ -352,7 +357,7 @@ class Session(Object):
         from .state import Checkpoint  # pylint: disable=import-outside-toplevel,cyclic-import
 
         with self._exclusive():
-            made = make(Checkpoint, lib.infer_checkpoint_create, self._h)
+            made = Checkpoint._made(lib.infer_checkpoint_create, self._h)
             made._model, made._sampler = self._model, self._sampler
             return made
 
@@ -363,6 +368,7 @@ class Session(Object):
             call(lib.infer_session_restore, self._h, checkpoint._h)
             self._sampler = checkpoint._sampler
             self._serial += 1
+            self._event = None
 
     def shift(self, keep: int, drop: int) -> None:
         """Drops the elements [keep, keep + drop) and moves those behind them down: what follows is approximate."""

@@ -8,7 +8,8 @@ from ctypes import byref
 from typing import TYPE_CHECKING, Union
 
 from . import _c, errors
-from ._core import Cancel, Object, Sampler, address_of, call, cancel_arg, encode, fill, interruptible, make, new, u64
+from ._calls import interruptible, make
+from ._core import Cancel, Object, Sampler, address_of, call, cancel_arg, encode, fill, new, u64
 from ._library import lib
 from .engine import Engine
 from .enums import Map, Verify
@@ -48,9 +49,7 @@ class Checkpoint(Object):
 
     def session(self) -> Session:
         """A new session with this state. An answer in the middle of being made goes on with Session.resume."""
-        out = ctypes.c_void_p()
-        call(lib.infer_checkpoint_session, self._h, byref(out))
-        return Session._of(out.value, self._model, self._sampler)
+        return Session._made(lib.infer_checkpoint_session, self._h)._of(self._model, self._sampler)
 
     def save(
         self,
@@ -94,11 +93,10 @@ class Store(Object):
     _KIND = "store"
 
     def __init__(self, engine: Engine, path: Path | None = None, *, max_bytes: int = 0, max_count: int = 0) -> None: # pylint: disable=super-init-not-called
-        options, out = new(_c.infer_store_options), ctypes.c_void_p()
+        options = new(_c.infer_store_options)
         fill(options, max_bytes=max_bytes, max_count=max_count)
         data = os.fsencode(path) if path is not None else None
-        call(lib.infer_store_open, engine._h, data, len(data or b""), byref(options), byref(out))
-        self._take(out.value)
+        self._make(lib.infer_store_open, engine._h, data, len(data or b""), byref(options))
         self._engine = engine
         # In memory a checkpoint keeps the number of its callback on logits: here is what holds the callback.
         self._samplers: dict[str, Sampler | None] | None = {} if path is None else None

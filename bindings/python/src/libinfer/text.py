@@ -8,9 +8,10 @@ from ctypes import byref
 from typing import Any, Callable, NamedTuple, Union
 
 from . import _c, errors
-from ._core import Cancel, Handle, Object, ObjectT, T, address_of, call, cancel_arg, encode, fill, int_array, interruptible, make, new, text_at
+from ._calls import interruptible
+from ._core import Cancel, Handle, Object, ObjectT, T, address_of, call, cancel_arg, encode, fill, int_array, new, text_at
 from ._library import lib
-from ._sources import Source, has_callbacks, opened
+from ._sources import Source, opened
 from .engine import Engine
 from .enums import Map, TokenKind
 from .records import TokenizerInfo
@@ -26,7 +27,7 @@ def open_options(map: Map = Map.AUTO, n_ctx: int = 0, quantise: int = 0) -> _c.i
 
 
 def with_source(source: Source, name: str, options: _c.infer_open_options, cancel: Cancel | None, function: Callable[[Any, Any], T]) -> T:
-    """function(the source, the options). Sources in Python run on the calling thread, and stop by raising."""
+    """function(the source, the options)."""
 
     def work(flag: Cancel | None) -> T:
         with opened(source, name) as made:
@@ -34,13 +35,13 @@ def with_source(source: Source, name: str, options: _c.infer_open_options, cance
             options.cancel = handle.value if handle else None
             return function(byref(made), byref(options))
 
-    return work(cancel) if has_callbacks(source) else interruptible(cancel, work)
+    return interruptible(cancel, work)
 
 
 def open_with(kind: type[ObjectT], function: Any, first: Handle | None, source: Source, name: str, options: _c.infer_open_options,
               cancel: Cancel | None) -> ObjectT:
     """What one of the library's open functions gives."""
-    return with_source(source, name, options, cancel, lambda made, given: make(kind, function, first, made, given))
+    return with_source(source, name, options, cancel, lambda made, given: kind._made(function, first, made, given))
 
 
 class TokenInfo(NamedTuple):
@@ -144,11 +145,11 @@ class Decoder:
 
 
 def render_options(now: int | None = None, cancel: Cancel | None = None) -> _c.infer_render_options:
-    options = new(_c.infer_render_options)
+    options: Any = new(_c.infer_render_options)
     fill(options, now=now or 0)
-    handle = cancel_arg(cancel)
-    options.cancel = handle.value if handle else None
-    return options
+    options.handle = cancel_arg(cancel) # an attribute, no field: another thread may close cancel, and this lives as long as the struct
+    options.cancel = options.handle.value if options.handle else None
+    return options # type: ignore[no-any-return]
 
 
 def message_pairs(messages: Iterable[Message]) -> list[tuple[str, str]]:
@@ -180,7 +181,7 @@ class Template(Object):
     def parse(cls, text: str, *, engine: Engine | None = None) -> Template:
         """Compiles a Jinja template."""
         data = encode(text)
-        return make(cls, lib.infer_template_parse, engine._h if engine else None, data, len(data))
+        return cls._made(lib.infer_template_parse, engine._h if engine else None, data, len(data))
 
     @classmethod
     def open(cls, source: Source, *, name: str = "", engine: Engine | None = None, cancel: Cancel | None = None) -> Template:

@@ -54,8 +54,8 @@ pub(crate) fn resume_panic() {
 pub(crate) fn call(f: impl FnOnce(*mut sys::infer_error) -> sys::infer_status) -> Result<()> {
     let mut err = sys::infer_error::init();
     let status = f(&mut err);
+    let own = HOST_ERROR.try_with(|slot| slot.borrow_mut().take()).unwrap_or(None); // first: a panic must not leave it to a later call
     resume_panic();
-    let own = HOST_ERROR.try_with(|slot| slot.borrow_mut().take()).unwrap_or(None);
     if status == sys::INFER_OK {
         return Ok(());
     }

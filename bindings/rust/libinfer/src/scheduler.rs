@@ -1,9 +1,10 @@
 use crate::cancel::CancelFlag;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::ffi::{self, guard, Handle};
 use crate::model::Model;
 use crate::request::{Request, RequestEvent, RequestOptions};
 use libinfer_sys as sys;
+use std::cell::Cell;
 use std::fmt;
 use std::os::raw::c_void;
 use std::path::PathBuf;
@@ -107,6 +108,34 @@ unsafe extern "C" fn read_clock(user: *mut c_void) -> u64 {
     })
 }
 
+thread_local! {
+    static STEPPING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// While this lives its thread is inside a step. Closures that run there and stepped or waited again would wait for themselves for ever.
+struct Stepping;
+
+impl Stepping {
+    fn refuse() -> Result<()> {
+        match STEPPING.with(Cell::get) {
+            true => Err(Error::new(ErrorKind::State, "a closure that runs inside a step must not step or wait")),
+            false => Ok(()),
+        }
+    }
+
+    fn begin() -> Result<Self> {
+        Self::refuse()?;
+        STEPPING.with(|stepping| stepping.set(true));
+        Ok(Stepping)
+    }
+}
+
+impl Drop for Stepping {
+    fn drop(&mut self) {
+        STEPPING.with(|stepping| stepping.set(false));
+    }
+}
+
 /// The queue of one model's requests: many answers, computed together. Requests come from any thread. Somebody calls [`step`](Self::step) again and again:
 /// a thread of yours, or those that iterate over a [`Request`].
 #[derive(Clone)]
@@ -159,7 +188,8 @@ impl Scheduler {
         Request::submit(self, options, None)
     }
 
-    /// Puts a request into the queue whose events go to a closure, on the thread that steps. It may use requests and schedulers, but not step and wait.
+    /// Puts a request into the queue whose events go to a closure, on the thread that steps. It may use requests and schedulers, but not
+    /// step and wait ([`ErrorKind::State`]).
     /// It goes on to the end, whether or not the handle is kept; a closure that owns a handle of its own request keeps the scheduler for ever.
     pub fn submit_with(&self, options: &RequestOptions<'_>, watch: impl FnMut(&RequestEvent<'_>) + Send + 'static) -> Result<Request> {
         Request::submit(self, options, Some(Box::new(watch)))
@@ -167,6 +197,7 @@ impl Scheduler {
 
     /// Computes one batch; tells whether there is work left. Failures of single requests end those requests and are no errors here.
     pub fn step(&self, cancel: Option<&CancelFlag>) -> Result<bool> {
+        let _stepping = Stepping::begin()?;
         let mut more = 0;
         // SAFETY: the handles are live.
         ffi::call(|err| unsafe { sys::infer_scheduler_step(self.raw(), &mut more, CancelFlag::raw(cancel), err) })?;
@@ -181,6 +212,7 @@ impl Scheduler {
 
     /// Sleeps until there is work, or [`wake`](Self::wake) is called.
     pub fn wait(&self) -> Result<()> {
+        Stepping::refuse()?;
         // SAFETY: the handle is live.
         ffi::call(|err| unsafe { sys::infer_scheduler_wait(self.raw(), err) })
     }

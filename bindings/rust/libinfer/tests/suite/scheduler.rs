@@ -223,3 +223,29 @@ fn an_error_of_a_request_is_its_own() {
     let last = good.events().last().unwrap().unwrap();
     assert!(matches!(last, RequestEvent::Done { reason: FinishReason::Length, .. }), "{last:?}");
 }
+
+#[test]
+fn a_closure_must_not_step() {
+    let scheduler = Scheduler::new(&tiny(), SchedulerOptions::new()).unwrap();
+    let kinds = Arc::new(Mutex::new(Vec::new()));
+    let again = |scheduler: &Scheduler, kinds: &Mutex<Vec<ErrorKind>>| {
+        kinds.lock().unwrap().push(scheduler.step(None).unwrap_err().kind());
+        kinds.lock().unwrap().push(scheduler.wait().unwrap_err().kind());
+    };
+    let (there, told) = (scheduler.clone(), kinds.clone());
+    let watch = move |event: &RequestEvent<'_>| {
+        if let RequestEvent::End = event {
+            again(&there, &told);
+        }
+    };
+    scheduler.submit_with(&RequestOptions::text("Once").generate(tokens(2)), watch).unwrap();
+    let (there, told) = (scheduler.clone(), kinds.clone());
+    let sampling = Sampling::greedy().callback(move |_: &mut [f32], _: &[i32]| {
+        again(&there, &told);
+        Ok(())
+    });
+    let request = scheduler.submit(&RequestOptions::text("Once").generate(tokens(1)).sampling(sampling)).unwrap();
+    assert!(request.events().all(|event| event.is_ok()));
+    scheduler.run(None).unwrap();
+    assert_eq!(*kinds.lock().unwrap(), [ErrorKind::State; 4]);
+}
