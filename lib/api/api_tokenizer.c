@@ -8,13 +8,17 @@ infer_status infer_tokenizer_open(infer_engine *engine, const infer_source *sour
                                   infer_tokenizer **out, infer_error *err)
 {
     infer_error e;
+    infer_source src;
+    infer_open_options opt = {0};
     struct infer_file *file = NULL;
     infer_engine *held = infer_engine_ref(engine); /* a source's callback may release it */
     infer_status st = api_not_null(out, "out", &e);
     if (st == INFER_OK)
-        st = api_open_file(engine, source, options, HF_AS_TEXT, &file, &e);
+        st = api_open_args(source, options, &src, &opt, &e);
     if (st == INFER_OK)
-        st = tokenizer_create(file->env, file, NULL, out, &e);
+        st = hf_open(api_env(engine), &src, &(struct hf_options){HF_AS_TEXT, opt.map, opt.cancel, NULL}, &file, &e);
+    if (st == INFER_OK)
+        st = tokenizer_create(file->env, file, opt.cancel, out, &e);
     file_release(file);
     st = api_done_in(api_env(held), err, &e, st);
     infer_engine_release(held);

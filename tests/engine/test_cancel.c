@@ -408,6 +408,59 @@ static void test_open(void **state)
     free(opening.data);
 }
 
+enum { WORDS = 20000 };
+static infer_tokenizer *tokenizer;
+static char *tokenizer_json;
+
+static void begin_tokenizer(void)
+{
+    size_t room = 200 + (size_t)WORDS * 20, n = 0;
+    tokenizer_json = malloc(room);
+    assert_non_null(tokenizer_json);
+    n += (size_t)snprintf(tokenizer_json, room, "{\"version\":\"1.0\",\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"w0\",\"vocab\":{");
+    for (int i = 0; i < WORDS; i++)
+        n += (size_t)snprintf(tokenizer_json + n, room - n, "%s\"w%d\":%d", i ? "," : "", i, i);
+    (void)snprintf(tokenizer_json + n, room - n, "}}}");
+}
+
+static void end_tokenizer(void)
+{
+    free(tokenizer_json);
+}
+
+static infer_status call_tokenizer(infer_cancel *cancel)
+{
+    infer_source source;
+    infer_open_options o;
+    INFER_INIT(&o);
+    o.cancel = cancel;
+    infer_source_memory(&source, tokenizer_json, strlen(tokenizer_json));
+    source.name = "tokenizer.json";
+    source.name_len = INFER_ZSTR;
+    tokenizer = NULL;
+    return infer_tokenizer_open(engine, &source, &o, &tokenizer, &error);
+}
+
+static void check_tokenizer(infer_status st)
+{
+    int32_t ids[4];
+    uint64_t n;
+    if (st != INFER_OK) {
+        assert_null(tokenizer);
+        ok(call_tokenizer(NULL));
+    }
+    ok(infer_tokenize(tokenizer, "w19999 w7 other", INFER_ZSTR, 0, ids, 4, &n, &error));
+    assert_int_equal(n, 3);
+    assert_true(ids[0] == 19999 && ids[1] == 7 && ids[2] == 0);
+    infer_tokenizer_release(tokenizer);
+}
+
+static void test_tokenizer(void **state)
+{
+    (void)state;
+    run_scene(&(struct scene){"open a tokenizer", begin_tokenizer, call_tokenizer, check_tokenizer, end_tokenizer, .least = 60, .after = 40});
+}
+
 static infer_adapter *adapter;
 static const char *adapter_path;
 
@@ -746,6 +799,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_step),  cmocka_unit_test(test_other_items), cmocka_unit_test(test_generate), cmocka_unit_test(test_score),
         cmocka_unit_test(test_embed), cmocka_unit_test(test_graft),       cmocka_unit_test(test_open),     cmocka_unit_test(test_adapter),
+        cmocka_unit_test(test_tokenizer),
         cmocka_unit_test(test_scheduler), cmocka_unit_test(test_executor), cmocka_unit_test(test_turn),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
