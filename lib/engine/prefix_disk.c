@@ -120,7 +120,8 @@ static infer_status fetch(void *user, uint32_t g, uint64_t i, const void **data,
     return st;
 }
 
-/* CANCELLED: the piece has been put back. Otherwise it is gone; what the cache still keeps of one that was not written is written later. */
+/* CANCELLED: the piece has been put back. Otherwise it is gone; what the cache still keeps of one that was not written is written later, unless that
+ * cannot be, ever: the model's file has CHANGED. */
 static infer_status write_one(infer_engine *e, struct kv_evicted *piece, const infer_cancel *cancel, infer_error *err)
 {
     struct fetching f = {e, piece, cancel};
@@ -132,7 +133,7 @@ static infer_status write_one(infer_engine *e, struct kv_evicted *piece, const i
     if (st == INFER_ERROR_CANCELLED) {
         kv_cache_put_back(e->cache, piece);
     } else {
-        if (st != INFER_OK)
+        if (st != INFER_OK && st != INFER_ERROR_CHANGED)
             kv_cache_unwritten(e->cache, piece);
         kv_evicted_free(e->cache, piece);
     }
@@ -161,7 +162,8 @@ void prefix_disk_write_now(infer_engine *e, const infer_cancel *cancel)
 
 infer_status prefix_disk_flush(infer_engine *e, const infer_cancel *cancel, infer_error *err)
 {
-    infer_status st = INFER_OK;
+    infer_status st = INFER_OK, changed = INFER_OK;
+    infer_error why = {0};
     if (!e->disk)
         return err_set(err, INFER_ERROR_STATE, "the engine has no cache_dir");
     if (!turns_take(&e->disk->lock, cancel))
@@ -173,6 +175,16 @@ infer_status prefix_disk_flush(infer_engine *e, const infer_cancel *cancel, infe
         if (!piece)
             break;
         st = write_one(e, piece, cancel, err);
+        if (st == INFER_ERROR_CHANGED) { /* a model's pieces do not keep those of others from being written */
+            changed = st;
+            why = err ? *err : why;
+            st = INFER_OK;
+        }
+    }
+    if (st == INFER_OK && changed != INFER_OK) {
+        st = changed;
+        if (err)
+            *err = why;
     }
     turns_give(&e->disk->lock);
     return st;

@@ -495,6 +495,46 @@ static void test_flush_fails(void **state)
     close_all(&x);
 }
 
+/* A model whose file has become shorter has no fingerprint, so that what was computed with it cannot be written, ever; that of others is, in the same call. */
+static void test_flush_goes_past(void **state)
+{
+    (void)state;
+    NEEDS_HASH();
+    char path[sizeof dir + 16];
+    size_t n;
+    infer_engine_options o;
+    struct setting x, broken;
+    INFER_INIT(&o);
+    o.threads = 1;
+    o.cache_bytes = 1 << 24;
+    o.cache_dir = dir;
+    o.cache_dir_len = INFER_ZSTR;
+    flushed(&o, &x);
+    ok(infer_engine_cache_flush(x.engine, NULL, &error));
+    int all = count(".kvc");
+    close_all(&x);
+    snprintf(path, sizeof path, "%s.gguf", dir);
+    char *data = test_read_file(fixture_path(fixture), &n);
+    assert_non_null(data);
+    FILE *f = fopen(path, "wb");
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    fclose(f);
+    free(data);
+    int before = flushed(&o, &x);
+    broken.engine = x.engine;
+    ok(infer_model_open_path(x.engine, path, &broken.model, &error));
+    for (int i = 0; i < 3; i++)
+        run(&broken, i);
+    assert_int_equal(truncate(path, (off_t)n - 1), 0);
+    assert_int_equal(infer_engine_cache_flush(x.engine, NULL, &error), INFER_ERROR_CHANGED);
+    assert_true(before < all);
+    assert_int_equal(count(".kvc"), all);
+    ok(infer_engine_cache_flush(x.engine, NULL, &error));
+    infer_model_release(broken.model);
+    close_all(&x);
+    unlink(path);
+}
+
 static void test_arguments(void **state)
 {
     (void)state;
@@ -525,7 +565,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_found_again), cmocka_unit_test(test_strangers), cmocka_unit_test(test_budgets),
         cmocka_unit_test(test_damage),      cmocka_unit_test(test_kills),     cmocka_unit_test(test_io_fails),
-        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_flush_fails), cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_flush_fails), cmocka_unit_test(test_flush_goes_past),
+        cmocka_unit_test(test_arguments),
     };
     return cmocka_run_group_tests_name("prefix_disk", tests, setup, teardown);
 }
