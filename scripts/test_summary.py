@@ -12,6 +12,7 @@ import sys
 CASE = re.compile(r"^(not )?ok\b[^#\n]*(#\s*skip)?", re.IGNORECASE)
 PLAN = re.compile(r"^1\.\.(\d+)")
 VARIANT = re.compile(r"^# variant (\w+) +(?:(\d+) cases|skipped)")
+POINTS = re.compile(r"^# in all (\d+) of (\d+) failing points", re.MULTILINE)
 PLAN_SKIP = re.compile(r"^1\.\.0\b.*#\s*skip", re.IGNORECASE)
 
 
@@ -75,6 +76,8 @@ def count_log(path, status, cases):
         failed = 1
     for record in records:
         p, f, s, remark = count(record)
+        for tried, points in POINTS.findall(record.get("stdout", "")):
+            print(f"{record['name'].split()[-1]}: {tried} of {points} failing points tried")
         variants_of(record, cases)
         passed, failed, skipped = passed + p, failed + f, skipped + s
         if f:
